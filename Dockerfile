@@ -1,0 +1,29 @@
+# podium's image: python and one virtual environment. Runs as nobody, on a read-only root file system, without a shell.
+# Any base with Python 3.11 or later at the same path in both stages will do.
+ARG BASE=python:3.13-slim-bookworm
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY config config
+COPY kube kube
+COPY plugins plugins
+COPY podium podium
+COPY scheduler scheduler
+COPY simulator simulator
+# The environment has no pip of its own; bytecode is compiled here, since nothing can be written later.
+RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+ && python -m venv --without-pip /opt/podium \
+ && python -m pip --python /opt/podium/bin/python install --no-cache-dir --compile "$(echo /wheels/podium-*.whl)[fast,dra]"
+
+FROM ${BASE}
+COPY --from=build /opt/podium /opt/podium
+# One BLAS thread: the columns are short, and threads only wait for each other.
+ENV PATH=/opt/podium/bin:$PATH \
+    OPENBLAS_NUM_THREADS=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+EXPOSE 10259
+ENTRYPOINT ["/opt/podium/bin/podium"]
+CMD ["run"]

@@ -1,0 +1,1 @@
+"""Kubernetes itself: typed objects (`kube.api`) and the client (`kube.client`). Knows nothing of scheduling."""

@@ -1,0 +1,1 @@
+"""Typed API objects and the rules of Kubernetes that concern single objects: quantities, selectors, tolerations."""

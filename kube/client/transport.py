@@ -1,0 +1,177 @@
+"""One request or one stream over aiohttp: connections, headers, timeouts, credentials; every failure as an ApiError.
+
+Owned by a `rest.Client`, shared by its twins with other rate limits; nobody else uses it. One session serves requests
+and one serves watches, so that long watches never take the connections of short requests. It repeats a request only
+after a 401, once, with refreshed credentials; it knows nothing of resources.
+"""
+
+import asyncio
+import importlib.metadata
+import socket
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+from yarl import URL
+
+from kube.client import errors
+from kube.client.auth import Credentials
+
+# A watch line can hold the largest object that etcd stores (1.5 MiB), several times escaped; aiohttp allows twice this.
+READ_BUFFER = 2**21
+
+# Told of each answer: method, status, seconds.
+OnAnswer = Callable[[str, int, float], None]
+
+
+class Call(NamedTuple):
+    """One request as it goes out, but for the headers that prove who we are."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Transport:
+    """The two sessions to one API server."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        timeout: float,
+        connections: int,
+        user_agent: str = "",
+        on_answer: OnAnswer | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._connections = connections
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(10.0, timeout), sock_connect=min(5.0, timeout))
+        self._headers = {"User-Agent": user_agent or _user_agent(), "Accept": "application/json"}
+        self._on_answer = on_answer
+        self._requests: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Make the sessions; needs the running loop."""
+        self._requests = self._session(self._connections)
+        self._watches = self._session(0)
+
+    async def close(self) -> None:
+        """Close the sessions with all their connections."""
+        for session in (self._requests, self._watches):
+            if session is not None:
+                await session.close()
+
+    async def send(self, call: Call) -> bytes:
+        """The body of a 2xx answer."""
+        headers = await self._credentials.headers()
+        try:
+            return await self._exchange(call, headers)
+        except errors.Unauthorized:
+            if not await self._credentials.refresh(headers):
+                raise
+        return await self._exchange(call, await self._credentials.headers())
+
+    @asynccontextmanager
+    async def stream(self, call: Call, sock_read: float) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """An open answer to be read piece by piece; what fails while it is read is an ApiError as well."""
+        try:
+            async with await self._open_stream(call, sock_read) as response:
+                yield response
+        except errors.TRANSPORT_ERRORS as error:
+            raise _of(call, errors.from_exception(error)) from error
+        except errors.ApiError as error:
+            error.request = error.request or f"{call.method} {call.path}"
+            raise
+
+    async def _open_stream(self, call: Call, sock_read: float) -> aiohttp.ClientResponse:
+        headers = await self._credentials.headers()
+        try:
+            return await self._connect_stream(call, headers, sock_read)
+        except errors.Unauthorized:
+            if not await self._credentials.refresh(headers):
+                raise
+        return await self._connect_stream(call, await self._credentials.headers(), sock_read)
+
+    async def _exchange(self, call: Call, headers: Mapping[str, str]) -> bytes:
+        assert self._requests is not None, "use the client as an async context manager"
+        started = asyncio.get_running_loop().time()
+        try:
+            async with self._start(self._requests, call, headers, self._timeout) as response:
+                body = await response.read()
+        except errors.TRANSPORT_ERRORS as error:
+            raise _of(call, errors.from_exception(error)) from error
+        if self._on_answer is not None:
+            self._on_answer(call.method, response.status, asyncio.get_running_loop().time() - started)
+        if response.status >= 300:
+            raise _failure(call, response, body)
+        return body
+
+    async def _connect_stream(self, call: Call, headers: Mapping[str, str], sock_read: float) -> aiohttp.ClientResponse:
+        assert self._watches is not None, "use the client as an async context manager"
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=self._timeout.connect, sock_connect=self._timeout.sock_connect, sock_read=sock_read
+        )
+        # Headers come at once or never: only the wait for more may last as long as the stream.
+        async with asyncio.timeout(self._timeout.total):
+            response = await self._start(self._watches, call, headers, timeout)
+            if response.status == 200:
+                return response
+            async with response:
+                raise _failure(call, response, await response.read())
+
+    def _start(
+        self, session: aiohttp.ClientSession, call: Call, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+    ) -> Any:
+        url = URL(self._credentials.server + call.path, encoded=True)
+        return session.request(
+            call.method,
+            url.with_query(call.params) if call.params else url,
+            data=call.body,
+            headers={**headers, "Content-Type": call.content_type} if call.body is not None else headers,
+            timeout=timeout,
+            allow_redirects=False,
+            proxy=self._credentials.proxy,
+            server_hostname=self._credentials.server_hostname,
+        )
+
+    def _session(self, limit: int) -> aiohttp.ClientSession:
+        tls: Any = self._credentials.ssl or True
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ssl=tls, socket_factory=_socket),
+            trust_env=False,  # looking for .netrc and proxies costs two threads per request
+            read_bufsize=READ_BUFFER,
+            timeout=self._timeout,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+
+def _user_agent() -> str:
+    try:
+        return f"podium/{importlib.metadata.version('podium')}"
+    except importlib.metadata.PackageNotFoundError:
+        return "podium"
+
+
+def _socket(address: Any) -> socket.socket:
+    """A connection that notices within a minute when the other end is gone without a word."""
+    family, kind, protocol, _, _ = address
+    connection = socket.socket(family, kind, protocol)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection
+
+
+def _failure(call: Call, response: aiohttp.ClientResponse, body: bytes) -> errors.ApiError:
+    return _of(call, errors.from_response(response.status, body, response.headers.get("Retry-After")))
+
+
+def _of(call: Call, error: errors.ApiError) -> errors.ApiError:
+    error.request = f"{call.method} {call.path}"
+    return error

@@ -1,0 +1,125 @@
+"""Handle: what a plugin may reach of the scheduler around it.
+
+Built once per profile by the wiring. Everything here is a protocol or a plain value, so that plugins do not
+depend on the client, the queue or the cache, and run unchanged offline.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kube.api.core import Pod
+from scheduler.framework.cluster_event import ClusterEvent
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.status import Status
+from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from scheduler.framework.extender import Extender
+
+
+class Lister(Protocol):
+    """Objects of one kind, from an informer's cache or from files."""
+
+    def get(self, name: str, namespace: str = "") -> Any | None:
+        """The object, or None."""
+
+    def list(self) -> Iterable[Any]:
+        """All objects."""
+
+    def by_index(self, index: str, value: str) -> Iterable[Any]:
+        """Objects for which the index function of that name yields `value`."""
+
+    def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
+        """Keep an index by a function of the object; adding the same name again changes nothing."""
+
+
+class Client(Protocol):
+    """The writes that plugins make. Offline they are refused or recorded by whoever runs the simulation."""
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        """POST the binding."""
+
+    async def update(self, obj: Any, subresource: str = "") -> Any:
+        """PUT an object, checked by its resourceVersion; the stored object comes back."""
+
+    async def patch(self, obj: Any, patch: Mapping[str, Any], subresource: str = "", kind: str = "strategic") -> Any:
+        """PATCH an object (`kind`: strategic, merge); the stored object comes back."""
+
+    async def create(self, obj: Any) -> Any:
+        """POST an object."""
+
+    async def delete(self, obj: Any, *, uid: str = "") -> None:
+        """DELETE an object, with its UID as precondition where given; NotFound is success."""
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> Any:
+        """GET an object past all caches."""
+
+
+class Nominator(Protocol):
+    """Pods that preemption promised a place."""
+
+    def nominated_pods_for_node(self, node_name: str) -> Sequence[PodInfo]:
+        """The pods nominated to a node."""
+
+    def nominated_nodes(self) -> Mapping[str, Sequence[PodInfo]]:
+        """node name -> pods nominated to it; empty where there are none."""
+
+
+class DryRun(Protocol):
+    """Asking the profile's filters about one changed node (the framework implements it)."""
+
+    def filter_with_nominated_pods(self, state: CycleState, pod_info: PodInfo, node: NodeInfo) -> Status | None:
+        """All filters, twice where equal or higher nominated pods are on the node (facts 2.8); None: fits."""
+
+    def add_pod(self, state: CycleState, pod_info: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        """Put a pod on a cloned node and tell the plugins."""
+
+    def remove_pod(self, state: CycleState, pod_info: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        """Take a pod off a cloned node and tell the plugins."""
+
+
+EventFunction = Callable[[Pod, Pod | None, str, str, str, str], None]
+
+
+def _no_event(regarding: Pod, related: Pod | None, kind: str, reason: str, action: str, note: str) -> None:
+    """Offline nobody listens."""
+
+
+@dataclass(slots=True)
+class Handle:
+    """The scheduler, as a plugin of one profile sees it."""
+
+    snapshot: Snapshot
+    profile: str
+    #: kind ("PersistentVolumeClaim", "Namespace", "pods.example.com"…) -> its lister
+    listers: Callable[[str], Lister]
+    nominator: Nominator
+    waiting_pods: WaitingPods
+    #: feature gate -> on?
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    random: random.Random = field(default_factory=random.Random)
+    #: wall clock, seconds
+    now: Callable[[], float] = field(default=lambda: 0.0)
+    client: Client | None = None
+    #: (regarding, related, type, reason, action, note)
+    event: EventFunction = _no_event
+    #: move these pods ("namespace/name") out of the pool, whatever made them wait
+    activate: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
+    #: report a cluster event that no informer sees
+    report: Callable[[ClusterEvent, Any, Any], None] = field(default=lambda event, old, new: None)
+    #: run a coroutine in the scheduler's task group (asynchronous preemption)
+    spawn: Callable[[Any], None] | None = None
+    extenders: Sequence[Extender] = ()
+    #: set by the framework once it is built
+    dry_run: DryRun = field(init=False)
+
+    def gate(self, name: str) -> bool:
+        """Whether a feature gate is on."""
+        return bool(self.feature_gates.get(name, False))

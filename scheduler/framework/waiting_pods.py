@@ -1,0 +1,81 @@
+"""Waiting pods: pods that Permit plugins hold back between Reserve and Bind.
+
+Owner: the framework of a profile. Plugins allow or reject through the map; the binding cycle waits on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from scheduler.framework.status import SUCCESS, Status, unschedulable
+from scheduler.snapshot.pod_info import PodInfo
+
+#: the longest a Permit plugin may hold a pod, seconds
+MAX_TIMEOUT = 15 * 60.0
+
+
+class WaitingPod:
+    """One pod, the plugins that hold it, and until when (loop time, seconds)."""
+
+    __slots__ = ("_done", "deadlines", "node_name", "pod_info")
+
+    def __init__(self, pod_info: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
+        self.pod_info = pod_info
+        self.node_name = node_name
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self.deadlines = {plugin: now + min(timeout, MAX_TIMEOUT) for plugin, timeout in timeouts.items()}
+        self._done: asyncio.Future[Status] = loop.create_future()
+
+    def allow(self, plugin: str) -> None:
+        """This plugin lets the pod go; the last one releases it."""
+        self.deadlines.pop(plugin, None)
+        if not self.deadlines and not self._done.done():
+            self._done.set_result(SUCCESS)
+
+    def reject(self, plugin: str, message: str) -> None:
+        """The pod is not bound."""
+        if not self._done.done():
+            self._done.set_result(unschedulable(message).by(plugin))
+
+    def preempt(self, message: str) -> None:
+        """A pod of higher priority takes the room."""
+        self.reject("DefaultPreemption", message)
+
+    async def wait(self) -> Status:
+        """Until all plugins allowed it, one rejected it, or the first deadline passed."""
+        while not self._done.done():
+            plugin, deadline = min(self.deadlines.items(), key=lambda item: item[1])
+            loop = asyncio.get_running_loop()
+            await asyncio.wait((self._done,), timeout=max(0.0, deadline - loop.time()))
+            if not self._done.done() and self.deadlines.get(plugin, deadline + 1) <= loop.time():
+                self.reject(plugin, f'rejected due to timeout after waiting at plugin "{plugin}"')
+        return self._done.result()
+
+
+class WaitingPods:
+    """uid -> waiting pod."""
+
+    __slots__ = ("_pods",)
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def add(self, waiting: WaitingPod) -> None:
+        """From now on the pod can be found."""
+        self._pods[waiting.pod_info.uid] = waiting
+
+    def remove(self, uid: str) -> None:
+        """The pod waits no longer."""
+        self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """The waiting pod of that UID."""
+        return self._pods.get(uid)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(tuple(self._pods.values()))
+
+    def __len__(self) -> int:
+        return len(self._pods)

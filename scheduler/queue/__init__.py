@@ -1,0 +1,1 @@
+"""The scheduling queue: pods that wait for a node."""

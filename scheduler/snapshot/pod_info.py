@@ -1,0 +1,255 @@
+"""PodInfo and PodShape: a pod, parsed once, with everything that replicas share interned into one shape.
+
+Pods of one template differ in their names and little else. What plugins read of a pod (requests, ports,
+affinity terms, tolerations…) is parsed once per shape, and the runtime keeps what it computed for a shape.
+
+Owner of the shape table: the `ShapeTable` of a snapshot; shapes live as long as a pod or a cached result holds them.
+Both classes are immutable after construction.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kube.api import pod_requests
+from kube.api.core import Pod, PodAffinityTerm, Volume
+from kube.api.labels import Requirements, SelectorError, compile_selector, requirements_of
+from kube.api.meta import LabelSelector
+
+_NATIVE = frozenset(("cpu", "memory", "ephemeral-storage"))
+_VOLUME_SOURCES = tuple(name for name in Volume.__struct_fields__ if name != "name")
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """A pod (anti-)affinity term, parsed; hashable, so that equal terms of many pods are one.
+
+    `namespaces` already holds the pod's own namespace where the term names none and selects none (facts 2.5).
+    `selector` None matches nothing; `namespace_selector` None selects no namespace, empty selects all.
+    """
+
+    topology_key: str
+    namespaces: frozenset[str]
+    selector: Requirements | None
+    namespace_selector: Requirements | None = None
+    weight: int = 0
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod of that namespace with these labels is meant."""
+        if self.selector is None or not compile_selector(self.selector)(labels):
+            return False
+        return self.selects_namespace(namespace, namespace_labels)
+
+    def selects_namespace(self, namespace: str, namespace_labels: Mapping[str, str]) -> bool:
+        """Whether pods of that namespace can be meant."""
+        return namespace in self.namespaces or (
+            self.namespace_selector is not None and compile_selector(self.namespace_selector)(namespace_labels)
+        )
+
+
+def _term(term: PodAffinityTerm, namespace: str, weight: int = 0) -> AffinityTerm:
+    own = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
+        topology_key=term.topology_key,
+        namespaces=frozenset((namespace,)) if own else frozenset(term.namespaces),
+        selector=_requirements(term.label_selector),
+        namespace_selector=_requirements(term.namespace_selector),
+        weight=weight,
+    )
+
+
+def _requirements(selector: LabelSelector | None) -> Requirements | None:
+    """An invalid selector (the API server lets none in) selects nothing, as upstream ignores such terms."""
+    try:
+        return requirements_of(selector)
+    except SelectorError:
+        return None
+
+
+class PodShape:
+    """What plugins read of a pod and replicas share."""
+
+    __slots__ = (
+        "__weakref__",
+        "best_effort",
+        "has_affinity",
+        "host_ports",
+        "key",
+        "labels",
+        "namespace",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "pod",
+        "preferred_affinity",
+        "preferred_anti_affinity",
+        "requests",
+        "required_affinity",
+        "required_anti_affinity",
+    )
+
+    def __init__(self, key: bytes, pod: Pod) -> None:
+        spec, namespace = pod.spec, pod.metadata.namespace
+        self.key = key
+        #: a pod of this shape: read `spec`, labels and namespace from it, never its name or status
+        self.pod = pod
+        self.namespace = namespace
+        self.labels: Mapping[str, str] = pod.metadata.labels
+        #: cpu in milliCPU, the rest in base units, as spec says (a pending pod is sized from spec)
+        self.requests: Mapping[str, int] = _counted(pod_requests.pod_requests(pod))
+        self.non_zero_cpu, self.non_zero_memory = pod_requests.non_zero_requests(pod)
+        self.best_effort = pod_requests.is_best_effort(pod)
+        #: (protocol, ip, port)
+        self.host_ports: tuple[tuple[str, str, int], ...] = pod_requests.host_ports(pod)
+        affinity = spec.affinity.pod_affinity if spec.affinity else None
+        anti = spec.affinity.pod_anti_affinity if spec.affinity else None
+        self.required_affinity = _required(affinity, namespace)
+        self.required_anti_affinity = _required(anti, namespace)
+        self.preferred_affinity = _preferred(affinity, namespace)
+        self.preferred_anti_affinity = _preferred(anti, namespace)
+        self.has_affinity = bool(
+            self.required_affinity
+            or self.required_anti_affinity
+            or self.preferred_affinity
+            or self.preferred_anti_affinity
+        )
+
+
+def _counted(requests: Mapping[str, int]) -> dict[str, int]:
+    """The resources that a scheduler counts; unknown names are ignored (facts 2.1)."""
+    return {name: n for name, n in requests.items() if name in _NATIVE or pod_requests.is_scalar_resource(name)}
+
+
+def _required(terms: Any, namespace: str) -> tuple[AffinityTerm, ...]:
+    if terms is None:
+        return ()
+    return tuple(_term(t, namespace) for t in terms.required_during_scheduling_ignored_during_execution)
+
+
+def _preferred(terms: Any, namespace: str) -> tuple[AffinityTerm, ...]:
+    if terms is None:
+        return ()
+    return tuple(
+        _term(t.pod_affinity_term, namespace, t.weight)
+        for t in terms.preferred_during_scheduling_ignored_during_execution
+    )
+
+
+class ShapeTable:
+    """Pod to shape. Owner: the snapshot."""
+
+    __slots__ = ("_shapes",)
+
+    def __init__(self) -> None:
+        self._shapes: weakref.WeakValueDictionary[bytes, PodShape] = weakref.WeakValueDictionary()
+
+    def shape(self, pod: Pod) -> PodShape:
+        """The shape of a pod; equal pods (but for name, status and node) get the same object."""
+        key = _shape_key(pod)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = PodShape(key, pod)
+        return shape
+
+    def pod_info(self, pod: Pod) -> PodInfo:
+        """The pod with its shape."""
+        return PodInfo(pod, self.shape(pod))
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+
+def _shape_key(pod: Pod) -> bytes:
+    """Everything plugins read but name, status, node and priority, as bytes.
+
+    The controller owner is in it because default spreading selects by it, claims because volumes are found by
+    them; an ephemeral volume's claim is named after the pod, so such pods are shapes of their own.
+    """
+    spec, meta = pod.spec, pod.metadata
+    owner = next(((o.kind, o.name, o.uid) for o in meta.owner_references if o.controller), None)
+    own_name = meta.name if any(v.ephemeral is not None for v in spec.volumes) else ""
+    return _encode(
+        (
+            meta.namespace,
+            own_name,
+            meta.labels,
+            owner,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            [v for v in spec.volumes if _is_relevant(v)],
+            spec.resource_claims,
+            spec.scheduling_group,
+            spec.os,
+            spec.host_network,
+        )
+    )
+
+
+def _is_relevant(volume: Volume) -> bool:
+    """Whether scheduling looks at this volume; token and config volumes differ in names only."""
+    return any(getattr(volume, source) is not None for source in _VOLUME_SOURCES)
+
+
+class PodInfo:
+    """A pod as the cache, the queue and plugins hold it."""
+
+    __slots__ = ("key", "non_zero_cpu", "non_zero_memory", "pod", "priority", "pvc_keys", "requests", "shape", "uid")
+
+    def __init__(self, pod: Pod, shape: PodShape) -> None:
+        meta = pod.metadata
+        self.pod = pod
+        self.shape = shape
+        self.uid = meta.uid or f"{meta.namespace}/{meta.name}"
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.priority = pod.spec.priority or 0
+        #: what the pod takes from its node; an assigned pod in a resize takes more than its spec says (facts 2.1)
+        self.requests: Mapping[str, int] = shape.requests
+        self.non_zero_cpu, self.non_zero_memory = shape.non_zero_cpu, shape.non_zero_memory
+        if pod.spec.node_name and _reports_resources(pod):
+            self._size_from_status()
+        #: "namespace/claim" of each claim the pod uses, ephemeral ones by their generated name
+        self.pvc_keys: tuple[str, ...] = _pvc_keys(pod) if pod.spec.volumes else ()
+
+    def _size_from_status(self) -> None:
+        requests = _counted(pod_requests.pod_requests(self.pod, assigned=True))
+        if requests != self.requests:
+            self.requests = requests
+            self.non_zero_cpu, self.non_zero_memory = pod_requests.non_zero_requests(self.pod, assigned=True)
+
+    @property
+    def terminating(self) -> bool:
+        """Being deleted."""
+        return self.pod.metadata.deletion_timestamp is not None
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"
+
+
+def _reports_resources(pod: Pod) -> bool:
+    status = pod.status
+    return status.resources is not None or any(
+        each.resources is not None or each.allocated_resources
+        for each in (*status.container_statuses, *status.init_container_statuses)
+    )
+
+
+def _pvc_keys(pod: Pod) -> tuple[str, ...]:
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    keys = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            keys.append(f"{namespace}/{volume.persistent_volume_claim.claim_name}")
+        elif volume.ephemeral is not None:
+            keys.append(f"{namespace}/{name}-{volume.name}")
+    return tuple(keys)

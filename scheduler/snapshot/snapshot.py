@@ -1,0 +1,376 @@
+"""Snapshot: what a scheduling cycle sees of the nodes, as columns.
+
+The cache reports every change of a node or of the pods on it; `refresh()` copies the rows that changed from
+their NodeInfo into the columns. A cycle begins with a refresh and never awaits, so it sees one state throughout.
+`row_version` tells later cycles which rows changed since they last looked.
+
+Owner: SchedulerCache (it alone calls the methods under "reported by the cache"). Plugins read `Nodes` views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from kube.api.core import Taint
+from scheduler.snapshot.columns import EXACT_LIMIT, FIRST_RESOURCES, Codes, Columns, LabelValues, Mask, Vector
+from scheduler.snapshot.interning import Interner
+from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo, ShapeTable
+
+PODS, CPU, MEMORY, EPHEMERAL_STORAGE = range(4)
+
+
+class RowIndex(Protocol):
+    """An index over rows that a plugin keeps in the snapshot; told of every change as it happens."""
+
+    def node_changed(self, row: int, node: NodeInfo | None) -> None:
+        """The node of this row is new, has changed, or is gone (None; its pods were removed before)."""
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """A pod is counted on this row now."""
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """A pod is no longer counted on this row."""
+
+
+I = TypeVar("I", bound=RowIndex)  # noqa: E741
+
+
+class Snapshot:
+    """Nodes as columns. Amounts are whole numbers in float64 (exact below 2^53)."""
+
+    def __init__(self) -> None:
+        self.shapes = ShapeTable()
+        self.infos: list[NodeInfo | None] = []
+        self.row_of: dict[str, int] = {}
+        #: counts refreshes that changed something; `row_version[row]` is the one that last touched the row
+        self.version = 0
+        #: the version at which a node object (not only its pods) last changed
+        self.node_epoch = 0
+        self.resource_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_RESOURCES)}
+        #: resources with a value too large for exact float64 division
+        self.wide_resources: set[str] = set()
+        self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
+        self.label_values: dict[str, LabelValues] = {}
+        self._free_rows: list[int] = []
+        self._dirty: dict[int, bool] = {}
+        self._indexes: dict[type[Any], RowIndex] = {}
+        self._columns = Columns()
+        count = len(FIRST_RESOURCES)
+        for name in ("allocatable", "requested", "free"):
+            self._columns.add(name, np.float64, (count,))
+        self._columns.add("non_zero", np.float64, (2,))
+        self._columns.add("alive", np.bool_)
+        self._columns.add("unschedulable", np.bool_, fill=True)
+        self._columns.add("taints", np.intp)
+        self._columns.add("row_version", np.int64)
+        self.nodes = Nodes(self, None)
+
+    # --- what cycles read ---------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Number of nodes."""
+        return len(self.row_of)
+
+    @property
+    def size(self) -> int:
+        """Number of rows, free ones included."""
+        return self._columns.size
+
+    @property
+    def trimmed(self) -> dict[str, Any]:
+        """The columns by name, `(…, size)`."""
+        return self._columns.trimmed
+
+    def select(self, rows: Codes) -> Nodes:
+        """A view of some rows."""
+        return Nodes(self, rows)
+
+    def info(self, name: str) -> NodeInfo | None:
+        """The node of that name."""
+        row = self.row_of.get(name)
+        return None if row is None else self.infos[row]
+
+    def node_infos(self) -> Iterator[NodeInfo]:
+        """All nodes, in row order."""
+        return (info for info in self.infos if info is not None)
+
+    def changed_since(self, version: int) -> Codes:
+        """Rows whose node or pods changed after that version."""
+        changed: Codes = (self.trimmed["row_version"] > version).nonzero()[0]
+        return changed
+
+    def index(self, kind: type[I]) -> I:
+        """The snapshot's one index of that kind; the first call builds it from what is there."""
+        found = self._indexes.get(kind)
+        if found is None:
+            found = self._indexes[kind] = kind(self)  # type: ignore[call-arg]
+            for row, info in enumerate(self.infos):
+                if info is not None:
+                    found.node_changed(row, info)
+                    for pod in info.pods.values():
+                        found.pod_added(row, pod)
+        return found  # type: ignore[return-value]
+
+    def label(self, key: str) -> LabelValues:
+        """The values of a label key; its column exists from the first question on."""
+        label = self.label_values.get(key)
+        if label is None:
+            label = self.label_values[key] = LabelValues(key)
+            self._columns.add(label.column, np.intp)
+            codes = self.trimmed[label.column]
+            for row, info in enumerate(self.infos):
+                if info is not None:
+                    codes[row] = label.code(info.labels.get(key))
+        return label
+
+    # --- reported by the cache ----------------------------------------------------------------------------
+
+    def add_node(self, info: NodeInfo) -> None:
+        """Give a node its row. Pods already on it (a ghost that came back) are counted."""
+        row = self._free_rows.pop() if self._free_rows else self._columns.next_row()
+        if row == len(self.infos):
+            self.infos.append(info)
+        else:
+            self.infos[row] = info
+        info.row = row
+        self.row_of[info.name] = row
+        self.node_changed(info)
+        for pod in info.pods.values():
+            self._each_pod_added(row, pod)
+
+    def node_changed(self, info: NodeInfo) -> None:
+        """Labels, taints, allocatable or anything else of the node object changed."""
+        self._dirty[info.row] = True
+        for index in self._indexes.values():
+            index.node_changed(info.row, info)
+
+    def remove_node(self, info: NodeInfo) -> None:
+        """Free the row of a node that is gone. It must not be found again under its old values."""
+        row = info.row
+        for pod in info.pods.values():
+            for index in self._indexes.values():
+                index.pod_removed(row, pod)
+        for index in self._indexes.values():
+            index.node_changed(row, None)
+        del self.row_of[info.name]
+        self.infos[row] = None
+        info.row = -1
+        self._free_rows.append(row)
+        self._dirty[row] = True
+
+    def pod_added(self, info: NodeInfo, pod: PodInfo) -> None:
+        """A pod was added to a node that has a row."""
+        self._dirty.setdefault(info.row, False)
+        self._each_pod_added(info.row, pod)
+
+    def pod_removed(self, info: NodeInfo, pod: PodInfo) -> None:
+        """A pod was removed from a node that has a row."""
+        self._dirty.setdefault(info.row, False)
+        for index in self._indexes.values():
+            index.pod_removed(info.row, pod)
+
+    def _each_pod_added(self, row: int, pod: PodInfo) -> None:
+        for index in self._indexes.values():
+            index.pod_added(row, pod)
+
+    def refresh(self) -> None:
+        """Copy the rows that changed. Cost follows the changes, not the cluster."""
+        if not self._dirty:
+            return
+        self.version += 1
+        versions = self.trimmed["row_version"]
+        for row, node_changed in self._dirty.items():
+            versions[row] = self.version
+            info = self.infos[row]
+            if info is None:
+                self._clear_row(row)
+            else:
+                if node_changed:
+                    self._write_node(row, info)
+                self._write_pods(row, info)
+            if node_changed:
+                self.node_epoch = self.version
+        self._dirty.clear()
+        self._forget_old_label_values()
+
+    def _clear_row(self, row: int) -> None:
+        columns = self.trimmed
+        for name in ("allocatable", "requested", "free", "non_zero"):
+            columns[name][:, row] = 0
+        columns["alive"][row] = False
+        columns["unschedulable"][row] = True
+        columns["taints"][row] = 0
+        for label in self.label_values.values():
+            columns[label.column][row] = LabelValues.ABSENT
+
+    def _write_node(self, row: int, info: NodeInfo) -> None:
+        node = info.node
+        assert node is not None, "only nodes with an object have a row"
+        for name, amount in info.allocatable.items():
+            if name not in self.resource_index:
+                self._add_resource(name)
+            if amount >= EXACT_LIMIT:
+                self.wide_resources.add(name)
+        columns = self.trimmed
+        columns["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
+        columns["alive"][row] = True
+        columns["unschedulable"][row] = node.spec.unschedulable
+        columns["taints"][row] = self.taint_sets.code(node.spec.taints)
+        labels = info.labels
+        for label in self.label_values.values():
+            columns[label.column][row] = label.code(labels.get(label.key))
+
+    def _write_pods(self, row: int, info: NodeInfo) -> None:
+        for name in info.requested.keys() - self.resource_index.keys():
+            self._add_resource(name)
+        columns = self.trimmed
+        requested = [info.requested.get(name, 0) for name in self.resource_index]
+        columns["requested"][:, row] = requested
+        columns["free"][:, row] = columns["allocatable"][:, row] - requested
+        non_zero = columns["non_zero"]
+        non_zero[0, row] = info.non_zero_cpu
+        non_zero[1, row] = info.non_zero_memory
+
+    def _add_resource(self, name: str) -> None:
+        self.resource_index[name] = len(self.resource_index)
+        for column in ("allocatable", "requested", "free"):
+            self._columns.widen(column, len(self.resource_index))
+
+    def _forget_old_label_values(self) -> None:
+        """Nodes come and go: a hostname column that remembers many more values than there are nodes is rebuilt."""
+        for key, label in list(self.label_values.items()):
+            if len(label.values) > 4 * self.size + 1024:
+                self._columns.drop(label.column)
+                del self.label_values[key]
+                self.node_epoch = self.version
+
+    # --- for tests and the debugger -----------------------------------------------------------------------
+
+    def validate(self) -> list[str]:
+        """What disagrees between NodeInfos and columns after a refresh; empty when all is well."""
+        self.refresh()
+        problems = []
+        columns = self.trimmed
+        for row, info in enumerate(self.infos):
+            if info is None:
+                if columns["alive"][row]:
+                    problems.append(f"row {row} is free but alive")
+                continue
+            if self.row_of.get(info.name) != row or info.row != row:
+                problems.append(f"{info.name} is not at row {row}")
+            for name, i in self.resource_index.items():
+                if columns["requested"][i, row] != info.requested.get(name, 0):
+                    problems.append(f"{info.name}: requested {name} is stale")
+                if columns["allocatable"][i, row] != info.allocatable.get(name, 0):
+                    problems.append(f"{info.name}: allocatable {name} is stale")
+        return problems
+
+
+class Nodes:
+    """A view of the snapshot's rows: all of them, or some. What a vectorised plugin works on.
+
+    All arrays have the view's `size` as their last dimension and are read-only by convention.
+    """
+
+    __slots__ = ("_taken", "rows", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, rows: Codes | None) -> None:
+        self.snapshot = snapshot
+        #: `(size,)` rows of the snapshot in view order, None for all rows
+        self.rows = rows
+        self._taken: dict[str, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """Length of every column of this view."""
+        return self.snapshot.size if self.rows is None else len(self.rows)
+
+    def column(self, name: str) -> Any:
+        """A column by name, `(…, size)`."""
+        if self.rows is None:
+            return self.snapshot.trimmed[name]
+        column = self._taken.get(name)
+        if column is None:
+            column = self._taken[name] = self.snapshot.trimmed[name].take(self.rows, axis=-1)
+        return column
+
+    def gather(self, full: Any) -> Any:
+        """What belongs to this view of an array over all rows."""
+        return full if self.rows is None else full.take(self.rows, axis=-1)
+
+    @property
+    def all(self) -> Mask:
+        """`(size,)` bool, True for each row that holds a node; a fresh array that the caller may change."""
+        alive: Mask = self.column("alive").copy()
+        return alive
+
+    @property
+    def none(self) -> Mask:
+        """`(size,)` bool, all False."""
+        return np.zeros(self.size, np.bool_)
+
+    @property
+    def zeros(self) -> Vector:
+        """`(size,)` float64, all 0."""
+        return np.zeros(self.size)
+
+    @property
+    def unschedulable(self) -> Mask:
+        """`(size,)` bool: cordoned."""
+        column: Mask = self.column("unschedulable")
+        return column
+
+    @property
+    def taints(self) -> Codes:
+        """`(size,)` codes of `snapshot.taint_sets`."""
+        column: Codes = self.column("taints")
+        return column
+
+    def _resource(self, column: str, resource: str) -> Vector:
+        i = self.snapshot.resource_index.get(resource)
+        if i is None:
+            return self.zeros
+        amounts: Vector = self.column(column)[i]
+        return amounts
+
+    def allocatable(self, resource: str) -> Vector:
+        """`(size,)` allocatable amount: milliCPU, bytes, counts."""
+        return self._resource("allocatable", resource)
+
+    def requested(self, resource: str) -> Vector:
+        """`(size,)` sum of the requests of the pods on the node."""
+        return self._resource("requested", resource)
+
+    def free(self, resource: str) -> Vector:
+        """`(size,)` allocatable minus requested; negative on an overfull node."""
+        return self._resource("free", resource)
+
+    def non_zero(self, resource: str) -> Vector:
+        """`(size,)` requests with the scoring defaults for containers that name none (facts 2.1); cpu or memory."""
+        row: Vector = self.column("non_zero")[0 if resource == "cpu" else 1]
+        return row
+
+    def label_codes(self, key: str) -> Codes:
+        """`(size,)` codes of the label's value, 0 where the node lacks it; values in `snapshot.label(key)`."""
+        label = self.snapshot.label(key)
+        codes: Codes = self.column(label.column)
+        return codes
+
+    def info(self, i: int) -> NodeInfo:
+        """The NodeInfo at position i of this view."""
+        info = self.snapshot.infos[i if self.rows is None else int(self.rows[i])]
+        assert info is not None, "no node at that row"
+        return info
+
+    def infos(self) -> Iterator[tuple[int, NodeInfo]]:
+        """(position, NodeInfo) of every node of this view."""
+        rows = range(self.snapshot.size) if self.rows is None else self.rows.tolist()
+        for i, row in enumerate(rows):
+            info = self.snapshot.infos[row]
+            if info is not None:
+                yield i, info

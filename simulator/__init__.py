@@ -1,0 +1,1 @@
+"""An embedded cluster (API server, controllers, hollow kubelet), loaders for files, and offline simulation."""

@@ -1,0 +1,137 @@
+"""The rules that need to know other objects, and that change pods on their way in: built-in admission.
+
+    namespace exists and is not going away · priority · default tolerations · matchLabelKeys · SchedulingGated
+
+Reads the store, never writes it. `admit_new` changes the object in place: the caller owns it. Called once per creation,
+after defaulting and before validation, as in the real server.
+"""
+
+from typing import Any
+
+from simulator.apiserver.errors import Cause, Object, forbidden, not_found
+from simulator.apiserver.resources import Resource
+from simulator.apiserver.store import Store
+from simulator.apiserver.watch_cache import View
+
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_EVICTION_DELAY = 300
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_EVERYTHING = View()
+
+
+def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
+    """Apply all rules to an object about to be created."""
+    if resource.namespaced:
+        _check_namespace(store, resource, obj["metadata"])
+    if resource.kind == "Pod" and not resource.group:
+        _admit_pod(store, obj, now)
+
+
+def _check_namespace(store: Store, resource: Resource, metadata: Object) -> None:
+    name = metadata["namespace"]
+    namespace = store.collection("namespaces").get(("", name))
+    if namespace is None:
+        raise not_found("", "namespaces", name)
+    if "deletionTimestamp" in namespace.obj["metadata"]:
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        cause = Cause("NamespaceTerminating", f"namespace {name} is being terminated", "metadata.namespace")
+        raise forbidden(resource.group, resource.plural, metadata.get("name", ""), why, (cause,))
+
+
+def _admit_pod(store: Store, pod: Object, now: str) -> None:
+    spec = pod["spec"]
+    _set_priority(store, pod)
+    _set_default_tolerations(spec)
+    labels = pod["metadata"].get("labels") or {}
+    _merge_match_label_keys(spec, labels)
+    if spec.get("schedulingGates"):
+        _set_scheduling_gated(pod["status"], now)
+
+
+def _set_priority(store: Store, pod: Object) -> None:
+    spec, name = pod["spec"], pod["metadata"].get("name", "")
+    chosen = spec.get("priorityClassName") or ""
+    found = _priority_class(store, chosen)
+    if chosen and found is None:
+        raise forbidden("", "pods", name, f"no PriorityClass with name {chosen} was found")
+    value = found["value"] if found else 0
+    if found and not chosen:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    if spec.get("priority") not in (None, value):
+        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+        raise forbidden("", "pods", name, f"{why}; priority admission controller computed {value} from the given PriorityClass name")
+    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.get("preemptionPolicy") not in (None, policy):
+        why = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
+        raise forbidden("", "pods", name, f"{why}; priority admission controller computed {policy} from the given PriorityClass name")
+    spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def _priority_class(store: Store, name: str) -> Object | None:
+    """Find the class by name or, without a name, the global default (the lowest one, should there be several)."""
+    classes = store.collection(PRIORITY_CLASSES)
+    if name:
+        found = classes.get(("", name))
+        return found.obj if found else None
+    everything = classes.page(_EVERYTHING, 0, None, None).revisions
+    defaults = [revision.obj for revision in everything if revision.obj.get("globalDefault")]
+    return min(defaults, key=lambda obj: int(obj["value"])) if defaults else None
+
+
+def _set_default_tolerations(spec: Object) -> None:
+    tolerations = spec.get("tolerations") or []
+    missing = [taint for taint in _EVICTING_TAINTS if not any(_tolerates(known, taint) for known in tolerations)]
+    added = [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICTION_DELAY}
+        for taint in missing
+    ]
+    if added:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _tolerates(toleration: Object, taint: str) -> bool:
+    key, effect = toleration.get("key") or "", toleration.get("effect") or ""
+    return key in ("", taint) and effect in ("", "NoExecute")
+
+
+def _merge_match_label_keys(spec: Object, labels: dict[str, str]) -> None:
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _merge_keys(constraint, constraint.get("matchLabelKeys"), "In", labels)
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        preferred = terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        for term in [
+            *(terms.get("requiredDuringSchedulingIgnoredDuringExecution") or ()),
+            *(weighted.get("podAffinityTerm") or {} for weighted in preferred),
+        ]:
+            _merge_keys(term, term.get("matchLabelKeys"), "In", labels)
+            _merge_keys(term, term.get("mismatchLabelKeys"), "NotIn", labels)
+
+
+def _merge_keys(term: Object, keys: Any, operator: str, labels: dict[str, str]) -> None:
+    """Turn the pod's own values of `keys` into requirements; without a selector the keys say nothing."""
+    selector = term.get("labelSelector")
+    if not keys or selector is None:
+        return
+    requirements = [
+        {"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels
+    ]
+    present = selector.get("matchExpressions") or []
+    term["labelSelector"] = {**selector, "matchExpressions": present + [r for r in requirements if r not in present]}
+
+
+def _set_scheduling_gated(status: Object, now: str) -> None:
+    status["conditions"] = [
+        *(condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"),
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": None,
+            "lastTransitionTime": now,
+        },
+    ]

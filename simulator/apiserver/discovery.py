@@ -1,0 +1,96 @@
+"""What clients ask before anything else: which groups, versions and resources are there, and which version this is.
+
+Pure functions from a `Registry` to documents. `kubectl` builds its short names, categories and verbs from them.
+"""
+
+from simulator.apiserver.errors import Object
+from simulator.apiserver.resources import Registry, Resource
+
+VERSION: Object = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-04-22T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+# Kind, apiVersion and verbs of the subresources; those absent here serve the parent's own kind.
+_SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "binding": ("", "v1", "Binding", ("create",)),
+    "eviction": ("policy", "v1", "Eviction", ("create",)),
+    "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
+}
+
+
+def api_versions() -> Object:
+    """Answer `/api`."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+    }
+
+
+def api_groups(registry: Registry) -> Object:
+    """Answer `/apis`."""
+    names = dict.fromkeys(resource.group for resource in registry if resource.group)
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(registry, name) for name in names]}
+
+
+def api_group(registry: Registry, group: str) -> Object | None:
+    """Answer `/apis/GROUP`."""
+    if not any(resource.group == group for resource in registry):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, group)}
+
+
+def api_resources(registry: Registry, group: str, version: str) -> Object | None:
+    """Answer `/api/v1` and `/apis/GROUP/VERSION`."""
+    rows = [resource for resource in registry if (resource.group, resource.version) == (group, version)]
+    if not rows:
+        return None
+    group_version = rows[0].api_version
+    listed = [entry for row in rows for entry in (_resource(row), *_subresources(row))]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
+
+
+def _group(registry: Registry, group: str) -> Object:
+    versions = dict.fromkeys(resource.version for resource in registry if resource.group == group)
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _resource(resource: Resource) -> Object:
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    return entry
+
+
+def _subresources(resource: Resource) -> list[Object]:
+    return [_subresource(resource, name) for name in resource.subresources]
+
+
+def _subresource(resource: Resource, name: str) -> Object:
+    entry: Object = {
+        "name": f"{resource.plural}/{name}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+    }
+    if name in _SUBRESOURCES:
+        group, version, kind, verbs = _SUBRESOURCES[name]
+        entry |= {"group": group, "version": version, "kind": kind, "verbs": list(verbs)}
+    return entry

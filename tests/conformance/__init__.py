@@ -1,0 +1,1 @@
+"""Podium against a real etcd and kube-apiserver."""

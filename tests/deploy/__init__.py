@@ -1,0 +1,1 @@
+"""The manifests of deploy/ and the image."""
