@@ -37,7 +37,8 @@ def encode(value: Any) -> Any:
     """Turn structs into plain data as the file would write them; empty values are left out, private keys hidden."""
     if isinstance(value, msgspec.Struct) and not isinstance(value, Duration):
         pairs = ((field.encode_name, getattr(value, field.name)) for field in msgspec.structs.fields(value))
-        return {name: _shown(name, item) for name, item in pairs if not _empty(name, item)}
+        shown = {name: _shown(name, item) for name, item in pairs if not _empty(name, item)}
+        return {name: item for name, item in shown.items() if item != {}}
     if isinstance(value, dict):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

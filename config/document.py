@@ -21,16 +21,16 @@ class Document(msgspec.Struct, frozen=True):
     data: dict[str, Any]
     root: yaml.Node
 
-    def line(self, path: Path) -> int:
-        """Return the line of the path's last step, or of the nearest parent that the file has."""
-        node, line = self.root, self.root.start_mark.line
+    def line(self, path: Path) -> int | None:
+        """Return the line of the path's last step or of the nearest parent that the file has; None without any."""
+        node, line = self.root, None
         for step in path:
             found = _step(node, step)
             if found is None:
                 break
             key, node = found
-            line = key.start_mark.line
-        return line + 1
+            line = _line(key)
+        return line
 
     def problem(self, finding: Finding) -> Problem:
         """Tie a finding to the file and line."""

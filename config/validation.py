@@ -39,6 +39,7 @@ def validate(
         yield invalid(("clientConnection", "burst"), effective.client_connection.burst, "must be 0 or more")
     for index, profile in enumerate(written.profiles):
         yield from _plugin_lists(profile, ("profiles", index, "plugins"), known_plugins)
+        yield from _plugin_config(profile, ("profiles", index, "pluginConfig"), known_plugins)
     names: set[str] = set()
     for index, profile in enumerate(effective.profiles):
         yield from _profile(profile, ("profiles", index), known_plugins, gates)
@@ -60,8 +61,13 @@ def warnings(written: Configuration, effective: Configuration, known_plugins: Kn
         for name, plugin_set in _sets(profile):
             for position, plugin in enumerate(plugin_set.disabled):
                 if plugin.name != "*" and plugin.name not in known_plugins:
-                    path = ("profiles", index, "plugins", name, "disabled", position, "name")
+                    path: Path = ("profiles", index, "plugins", name, "disabled", position, "name")
                     yield Finding(path, f'there is no plugin "{plugin.name}" to disable')
+    for index, profile in enumerate(effective.profiles):
+        for plugin in profile.plugins.multi_point.enabled:
+            if plugin.name not in known_plugins:  # a default one: an unknown plugin of the file is an error
+                path = ("profiles", index, "plugins", "multiPoint")
+                yield Finding(path, f'the default plugin "{plugin.name}" is not installed and will not run')
 
 
 def _numbers(configuration: Configuration) -> Iterator[Finding]:
@@ -106,10 +112,11 @@ def _profile(profile: Profile, path: Path, known_plugins: KnownPlugins, gates: F
     if len(sorters) != 1:
         found = f"found {', '.join(sorters)}" if sorters else "found none"
         yield required((*path, "plugins", "queueSort"), f"exactly one queue sort plugin, {found}")
-    yield from _plugin_config(profile, (*path, "pluginConfig"), known_plugins, gates)
+    for index, entry in enumerate(profile.plugin_config):
+        yield from validate_args(entry.args, (*path, "pluginConfig", index, "args"), gates)
 
 
-def _plugin_config(profile: Profile, path: Path, known_plugins: KnownPlugins, gates: FeatureGates) -> Iterator[Finding]:
+def _plugin_config(profile: Profile, path: Path, known_plugins: KnownPlugins) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, entry in enumerate(profile.plugin_config):
         name_path = (*path, index, "name")
@@ -120,7 +127,6 @@ def _plugin_config(profile: Profile, path: Path, known_plugins: KnownPlugins, ga
         elif entry.name not in known_plugins:
             yield invalid(name_path, entry.name, "there is no such plugin")
         seen.add(entry.name)
-        yield from validate_args(entry.args, (*path, index, "args"), gates)
 
 
 def _sets(profile: Profile) -> Iterator[tuple[str, PluginSet]]:
@@ -148,9 +154,7 @@ def _enabled_plugin(plugin: str, point: str, path: Path, known_plugins: KnownPlu
     if not plugin:
         yield required(path, "the name of a plugin")
     elif plugin in REJECTED_PLUGINS:
-        yield invalid(
-            path, plugin, "the plugin exists no more; NodeVolumeLimits counts the volumes of every CSI driver"
-        )
+        yield invalid(path, plugin, "the plugin exists no more; NodeVolumeLimits counts the volumes")
     elif plugin not in known_plugins:
         yield invalid(path, plugin, "there is no such plugin")
     elif point != "multiPoint" and point not in known_plugins[plugin]:

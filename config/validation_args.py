@@ -97,6 +97,8 @@ def _expression(requirement: NodeSelectorRequirement, path: Path) -> Iterator[Fi
             yield required((*path, "values"), f"exactly one whole number with operator {requirement.operator}")
         case operator if operator not in _OPERATORS:
             yield unsupported((*path, "operator"), operator, _OPERATORS)
+        case _:
+            pass
 
 
 def _field(requirement: NodeSelectorRequirement, path: Path) -> Iterator[Finding]:

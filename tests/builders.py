@@ -274,13 +274,13 @@ def pod_term(
 def affinity(
     *,
     node_required: Iterable[NodeSelectorTerm | NodeSelectorRequirement] | None = None,
-    node_preferred: Mapping[int, NodeSelectorTerm | NodeSelectorRequirement] | None = None,
+    node_preferred: Iterable[tuple[int, NodeSelectorTerm | NodeSelectorRequirement]] = (),
     pod_required: Iterable[PodAffinityTerm] = (),
     pod_preferred: Iterable[tuple[int, PodAffinityTerm]] = (),
     anti_required: Iterable[PodAffinityTerm] = (),
     anti_preferred: Iterable[tuple[int, PodAffinityTerm]] = (),
 ) -> Affinity:
-    """Any mix of node affinity (preferred: weight to term), pod affinity and pod anti-affinity."""
+    """Any mix of node affinity, pod affinity and pod anti-affinity; preferred terms are (weight, term)."""
     pods = PodAffinity(
         required_during_scheduling_ignored_during_execution=tuple(pod_required),
         preferred_during_scheduling_ignored_during_execution=_weighted(pod_preferred),
@@ -290,7 +290,7 @@ def affinity(
         preferred_during_scheduling_ignored_during_execution=_weighted(anti_preferred),
     )
     return Affinity(
-        node_affinity=_node_affinity(node_required, node_preferred or {}),
+        node_affinity=_node_affinity(node_required, tuple(node_preferred)),
         pod_affinity=None if pods == PodAffinity() else pods,
         pod_anti_affinity=None if anti == PodAntiAffinity() else anti,
     )
@@ -328,13 +328,13 @@ def _weighted(terms: Iterable[tuple[int, PodAffinityTerm]]) -> tuple[WeightedPod
 
 def _node_affinity(
     required: Iterable[NodeSelectorTerm | NodeSelectorRequirement] | None,
-    preferred: Mapping[int, NodeSelectorTerm | NodeSelectorRequirement],
+    preferred: tuple[tuple[int, NodeSelectorTerm | NodeSelectorRequirement], ...],
 ) -> NodeAffinity | None:
     if required is None and not preferred:
         return None
     return NodeAffinity(
         required_during_scheduling_ignored_during_execution=None if required is None else node_selector(*required),
         preferred_during_scheduling_ignored_during_execution=tuple(
-            PreferredSchedulingTerm(weight=weight, preference=_as_term(term)) for weight, term in preferred.items()
+            PreferredSchedulingTerm(weight=weight, preference=_as_term(term)) for weight, term in preferred
         ),
     )

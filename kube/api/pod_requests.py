@@ -50,9 +50,7 @@ def non_zero_requests(pod: Pod, *, assigned: bool = False) -> tuple[int, int]:
 def is_scalar_resource(name: str) -> bool:
     """Whether the scheduler counts this resource beside cpu, memory, storage and pods; unknown names are ignored."""
     return (
-        is_extended_resource(name)
-        or _DEFAULT_NAMESPACE in name
-        or name.startswith((_HUGEPAGES, _ATTACHABLE_VOLUMES))
+        is_extended_resource(name) or _DEFAULT_NAMESPACE in name or name.startswith((_HUGEPAGES, _ATTACHABLE_VOLUMES))
     )
 
 
@@ -109,7 +107,10 @@ def _pod_amounts(pod: Pod, assigned: bool, missing: Mapping[str, int]) -> Amount
 
 
 def _container_amounts(pod: Pod, size: Callable[[Container], Amounts]) -> Amounts:
-    """Regular containers and sidecars run together; each init container runs with the sidecars before it."""
+    """Regular containers and sidecars run together; each init container runs with the sidecars before it.
+
+    A sidecar's own start is no peak: the total already holds all of them.
+    """
     total: Amounts = {}
     for container in pod.spec.containers:
         _add(total, size(container))
@@ -120,7 +121,6 @@ def _container_amounts(pod: Pod, size: Callable[[Container], Amounts]) -> Amount
         if is_restartable(container):
             _add(total, use)
             _add(sidecars, use)
-            _maximum(peak, sidecars)
         else:
             _add(use, sidecars)
             _maximum(peak, use)

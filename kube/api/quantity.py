@@ -6,6 +6,7 @@ raises QuantityError; the odd cases (a suffix alone is zero, "5." is five) are t
 """
 
 import re
+import reprlib
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,6 +23,8 @@ _DECIMAL_NAMES = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFIXES.ite
 _BINARY_NAMES = {exponent: suffix for suffix, exponent in _BINARY_SUFFIXES.items()} | {0: ""}
 # Far beyond int64 in both directions: a larger exponent changes nothing but the cost of computing it.
 _EXPONENT_LIMIT = 400
+# Python converts no more than some thousand digits; nobody means that many.
+_TEXT_LIMIT = 1000
 
 
 class QuantityError(ValueError):
@@ -43,35 +46,38 @@ class Quantity(NamedTuple):
     format: Format
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def parse(q: str | int | float) -> Quantity:
     """The exact amount of a quantity as written in JSON or YAML (text or number)."""
     text = q if isinstance(q, str) else _number_text(q)
     match = _QUANTITY.fullmatch(text)
-    if match is None or not text:
+    if match is None or not 0 < len(text) <= _TEXT_LIMIT:
         raise _error(q)
     sign, whole, fraction, suffix = match.groups(default="")
     digits = int(whole + fraction or "0")
     if suffix in _BINARY_SUFFIXES:
-        amount, notation = _binary(digits, len(fraction), _BINARY_SUFFIXES[suffix])
+        notation = Format.BINARY_SI
+        # Only this notation is capped when it is read; decimal ones keep their value.
+        amount = min(_scale(digits << _BINARY_SUFFIXES[suffix], 9 - len(fraction)), MAX_INT64 * NANOS)
     else:
         exponent, notation = _decimal_exponent(suffix, q)
         amount = _scale(digits, exponent - len(fraction) + 9)
     return Quantity(-amount if sign == "-" else amount, notation)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def value(q: str | int | float) -> int:
     """Whole units, rounded away from zero, within int64: memory in bytes, pods, devices."""
     return whole(parse(q).nanos)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def milli_value(q: str | int | float) -> int:
     """Whole thousandths, rounded away from zero, within int64: cpu."""
     return milli(parse(q).nanos)
 
 
+@lru_cache(maxsize=65536, typed=True)
 def nanos(q: str | int | float) -> int:
     """The exact amount: sums are taken on these and rounded once, as Kubernetes does."""
     return parse(q).nanos
@@ -134,12 +140,6 @@ def _decimal_exponent(suffix: str, q: object) -> tuple[int, Format]:
     return max(-_EXPONENT_LIMIT, min(int(match[1]), _EXPONENT_LIMIT)), Format.DECIMAL_EXPONENT
 
 
-def _binary(digits: int, fraction_digits: int, exponent: int) -> tuple[int, Format]:
-    amount = min(_scale(digits << exponent, 9 - fraction_digits), MAX_INT64 * NANOS)
-    # Less than one unit has no binary notation.
-    return amount, Format.DECIMAL_SI if 0 < amount < NANOS else Format.BINARY_SI
-
-
 def _scale(digits: int, power: int) -> int:
     """digits · 10^power, a fraction of a nano counting as one: who asks for something gets something."""
     return digits * _ten_to(power) if power >= 0 else -(-digits // _ten_to(-power))
@@ -165,5 +165,5 @@ def _strip(number: int, factor: int) -> tuple[int, int]:
 
 def _error(q: object) -> QuantityError:
     return QuantityError(
-        f"{q!r} is not a quantity: expected a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+        f"{reprlib.repr(q)} is not a quantity: expected a number with an optional suffix, such as 500m, 2 or 1.5Gi"
     )

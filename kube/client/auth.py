@@ -137,7 +137,7 @@ class Credentials:
     """Everything a client needs to reach one API server. Owned by the program's wiring, shared by its clients."""
 
     server: str
-    ssl: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | None = None
     server_hostname: str | None = None
     proxy: str | None = None
     source: str = "explicit"

@@ -125,7 +125,7 @@ class Transport:
 
     def _start(
         self, session: aiohttp.ClientSession, call: Call, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
-    ) -> Any:
+    ) -> "aiohttp.client._RequestContextManager":
         url = URL(self._credentials.server + call.path, encoded=True)
         return session.request(
             call.method,
@@ -139,7 +139,7 @@ class Transport:
         )
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
-        tls: Any = self._credentials.ssl or True
+        tls: Any = self._credentials.tls or True
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=tls, socket_factory=_socket),
             trust_env=False,  # looking for .netrc and proxies costs two threads per request

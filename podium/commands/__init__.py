@@ -1,0 +1,1 @@
+"""One module a command of the command line: `add_parser(subparsers)` and `run(args) -> exit code`."""

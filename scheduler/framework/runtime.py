@@ -50,7 +50,7 @@ from scheduler.snapshot.snapshot import Nodes
 Observer = Callable[[str, str, float], None]
 
 
-def _unobserved(point: str, status: str, seconds: float) -> None:
+def unobserved(point: str, status: str, seconds: float) -> None:
     """Nobody measures."""
 
 
@@ -111,7 +111,7 @@ class Scores:
 class Framework:
     """One profile's plugins at work."""
 
-    def __init__(self, profile: str, enabled: EnabledPlugins, handle: Handle, observe: Observer = _unobserved) -> None:
+    def __init__(self, profile: str, enabled: EnabledPlugins, handle: Handle, observe: Observer = unobserved) -> None:
         self.profile = profile
         self.handle = handle
         self.snapshot = handle.snapshot

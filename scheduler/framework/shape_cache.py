@@ -19,7 +19,7 @@ import numpy as np
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import FilterPlugin, PreFilterResult, PreScorePlugin, Scope, ScorePlugin
 from scheduler.framework.status import Status
-from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.columns import Codes, Vector
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 #: bytes all entries of one profile may take together
@@ -147,16 +147,11 @@ def _sort_normalized(entry: ShapeEntry, state: CycleState, nodes: Nodes) -> None
             continue
         values = entry.raw[i] if alive.all() else entry.raw[i][alive]
         if plugin.scope is Scope.NODE and values.size and values.min() == values.max():
-            one = plugin.normalize(state, state.pod_info.pod, values[:1].copy(), nodes.snapshot.select(nodes_first(alive)))
+            first = nodes.snapshot.select(alive.nonzero()[0][:1])
+            one = plugin.normalize(state, state.pod_info.pod, values[:1].copy(), first)
             entry.constant += weight * float(one[0])
         else:
             entry.varying.append(i)
-
-
-def nodes_first(alive: Mask) -> Codes:
-    """The first row that holds a node."""
-    first: Codes = alive.nonzero()[0][:1]
-    return first
 
 
 def patch(entry: ShapeEntry, state: CycleState, snapshot: Snapshot) -> Status | None:

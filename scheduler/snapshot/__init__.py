@@ -1,1 +1,1 @@
-"""What a scheduling cycle sees: nodes as columns, pods as interned shapes, and the indexes that make both cheap to ask."""
+"""What a cycle sees: nodes as columns, pods as interned shapes, and the indexes that make both cheap to ask."""

@@ -61,11 +61,18 @@ def _set_priority(store: Store, pod: Object) -> None:
         spec["priorityClassName"] = found["metadata"]["name"]
     if spec.get("priority") not in (None, value):
         why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
-        raise forbidden("", "pods", name, f"{why}; priority admission controller computed {value} from the given PriorityClass name")
+        raise forbidden(
+            "", "pods", name, f"{why}; priority admission controller computed {value} from the given PriorityClass name"
+        )
     policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("preemptionPolicy") not in (None, policy):
         why = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec"
-        raise forbidden("", "pods", name, f"{why}; priority admission controller computed {policy} from the given PriorityClass name")
+        raise forbidden(
+            "",
+            "pods",
+            name,
+            f"{why}; priority admission controller computed {policy} from the given PriorityClass name",
+        )
     spec["priority"], spec["preemptionPolicy"] = value, policy
 
 
@@ -116,9 +123,7 @@ def _merge_keys(term: Object, keys: Any, operator: str, labels: dict[str, str]) 
     selector = term.get("labelSelector")
     if not keys or selector is None:
         return
-    requirements = [
-        {"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels
-    ]
+    requirements = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels]
     present = selector.get("matchExpressions") or []
     term["labelSelector"] = {**selector, "matchExpressions": present + [r for r in requirements if r not in present]}
 

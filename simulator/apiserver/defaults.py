@@ -1,7 +1,8 @@
 """What the API server fills in where an object says nothing: the defaults of pods, pod templates and workloads.
 
-`apply_defaults` changes the object in place: the caller owns it and nobody else has seen it yet. Defaulting is idempotent
-and runs on create and update alike. What depends on other objects (priority, namespaces) is admission, not here.
+`apply_defaults` changes the object in place: the caller owns it and nobody else has seen it yet. Defaulting is
+idempotent and runs on create and update alike. What depends on other objects (priority, namespaces) is
+admission, not here.
 """
 
 from collections.abc import Callable

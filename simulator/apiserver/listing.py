@@ -17,10 +17,9 @@ from simulator.apiserver.watch_cache import Key, Revision, View
 
 PRESENT = -1  # in a token: go on from whatever is there now
 _TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-    "continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing "
-    "with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the "
-    "time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. Start a new list, or use the "
+    "continue token in this response to go on from the present state, which may miss or repeat what has "
+    "changed since."
 )
 
 

@@ -13,7 +13,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
-# Field name to merge key, for all kinds served; `ports` and `conditions`' cousins that differ by owner are told apart below.
+# Field name to merge key, for all kinds served; names that differ by owner are told apart in `_merge_key`.
 _MERGE_KEYS: dict[str, str] = {
     "addresses": "type",
     "conditions": "type",
@@ -269,6 +269,7 @@ def _apply_list_directives(merged: Object, patch: Object, kind: str, parent: str
 
 def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
     """Put the named items in the order named; the others keep their places relative to the one before them."""
+
     def identity(item: Any) -> Any:
         return item.get(merge_key) if merge_key and isinstance(item, dict) else item
 

@@ -1,7 +1,7 @@
 """The table of what the API server serves: one `Resource` a row, and the `Registry` that finds them.
 
-A resource is data: its names, whether it lives in a namespace, its subresources, the fields a selector may name. What is
-special about pods, nodes or namespaces beyond that is in `defaults.py`, `validation.py` and `admission.py`.
+A resource is data: its names, whether it lives in a namespace, its subresources, the fields a selector may name. What
+is special about pods, nodes or namespaces beyond that is in `defaults.py`, `validation.py` and `admission.py`.
 Further resources (custom ones too) are registered on a server's own registry at any time; two rows may share one
 storage, each with its own form of the same object, as Events do. Nothing here holds objects.
 """
@@ -37,7 +37,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     fields: dict[str, FieldPath] = field(default_factory=dict)
-    """Field selectors beyond metadata.name and metadata.namespace; values that are not strings compare as JSON words."""
+    """Field selectors beyond metadata.name and metadata.namespace; values other than strings compare as JSON."""
     counts_generations: bool = False
     status_at_creation: bool = False
     """Whether a new object may bring its status; else status is only written through its subresource."""

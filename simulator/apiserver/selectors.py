@@ -99,10 +99,12 @@ def parse_field_selector(text: str, resource: Resource) -> Predicate:
 def _parse_field(part: str, resource: Resource) -> Predicate:
     match = re.match(r"^\s*(?P<key>[^=!]+?)\s*(?P<operator>==|=|!=)\s*(?P<value>.*?)\s*$", part)
     if not match:
-        raise bad_request(f'invalid field selector: "{part}"; can\'t understand it, expected field=value or field!=value')
+        raise bad_request(
+            f'invalid field selector: "{part}"; can\'t understand it, expected field=value or field!=value'
+        )
     path = _METADATA_FIELDS.get(match["key"]) or resource.fields.get(match["key"])
     if path is None:
-        raise bad_request(f'field label not supported: {match["key"]}')
+        raise bad_request(f"field label not supported: {match['key']}")
     wanted, equal = match["value"], match["operator"] != "!="
     return lambda obj: (_field_matches(obj, path, wanted)) is equal
 

@@ -127,9 +127,9 @@ class Store:
         collection.drop(revision)
         return revision
 
-    def listen(self, name: str, listener: Callable[[Event], None]) -> None:
-        """Follow a collection in process: called at once for each event, and may not write before it has returned."""
-        self.collection(name).cache.listen(listener)
+    def listen(self, name: str, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Follow a collection in process, see `WatchCache.listen`."""
+        return self.collection(name).cache.listen(listener)
 
     def compact(self) -> None:
         """Forget the past of all collections: watches from before now get a 410, running lists lose their place."""

@@ -1,7 +1,7 @@
 """What the API server refuses to store: names, quantities, required and immutable fields, each named by its path.
 
-Two levels, as in the real server: what cannot be decoded at all is a 400 (`check_shape`); what decodes but breaks a rule
-is a 422 that lists every cause at once (`validate`, `validate_update`). Pure functions; nothing is changed here.
+Two levels, as in the real server: what cannot be decoded at all is a 400 (`check_shape`); what decodes but breaks a
+rule is a 422 that lists every cause at once (`validate`, `validate_update`). Pure functions; nothing is changed here.
 """
 
 import re
@@ -34,17 +34,18 @@ _SUFFIXES = {
     **{f"{suffix}i": Fraction(1024) ** (i + 1) for i, suffix in enumerate("KMGTPE")},
 }
 _LABEL_WHY = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _SUBDOMAIN_WHY = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _LABEL_VALUE_WHY = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 _QUALIFIED_WHY = (
@@ -70,7 +71,10 @@ def check_shape(resource: Resource, obj: Any) -> Object:
     """Refuse what the real server could not decode into its types; gives the object back."""
     if not isinstance(obj, dict):
         raise bad_request(f"{_cannot(resource)}: a JSON object is expected")
-    if obj.get("kind", resource.kind) != resource.kind or obj.get("apiVersion", resource.api_version) != resource.api_version:
+    if (
+        obj.get("kind", resource.kind) != resource.kind
+        or obj.get("apiVersion", resource.api_version) != resource.api_version
+    ):
         offered = f"{obj.get('apiVersion', '')}, Kind={obj.get('kind', '')}"
         raise bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
@@ -273,9 +277,11 @@ def _requirements(resources: Object, path: str) -> list[Cause]:
     for name, text in (resources.get("requests") or {}).items():
         limit = limits.get(name)
         if limit is not None and (quantity(str(text)) or 0) > (quantity(str(limit)) or 0):
-            causes.append(invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}"))
+            causes.append(
+                invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")
+            )
         elif limit is None and _is_extended(name):
-            causes.append(required(f"{path}.limits", f"Limit must be set for non overcommitable resources"))
+            causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
     return causes
 
 
@@ -298,7 +304,13 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
     operator = toleration.get("operator") or "Equal"
     causes: list[Cause] = []
     if not toleration.get("key") and operator != "Exists":
-        causes.append(invalid_value(f"{path}.operator", operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+        causes.append(
+            invalid_value(
+                f"{path}.operator",
+                operator,
+                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+            )
+        )
     if operator == "Exists" and toleration.get("value"):
         causes.append(invalid_value(f"{path}.operator", toleration, "value must be empty when `operator` is 'Exists'"))
     if operator not in ("Equal", "Exists", "Lt", "Gt"):
@@ -306,7 +318,13 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
     if toleration.get("effect") and toleration["effect"] not in _EFFECTS:
         causes.append(unsupported(f"{path}.effect", toleration["effect"], _EFFECTS))
     if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
-        causes.append(invalid_value(f"{path}.effect", toleration.get("effect", ""), "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        causes.append(
+            invalid_value(
+                f"{path}.effect",
+                toleration.get("effect", ""),
+                "effect must be 'NoExecute' when `tolerationSeconds` is set",
+            )
+        )
     return causes
 
 
@@ -352,7 +370,9 @@ def _workload(obj: Object) -> list[Cause]:
     labels = (template.get("metadata") or {}).get("labels") or {}
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
-        causes.append(invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+        causes.append(
+            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        )
     return causes
 
 
@@ -383,11 +403,8 @@ def validate_update(resource: Resource, obj: Object, old: Object) -> list[Cause]
     if resource.kind == "Pod" and not resource.group:
         return _pod_update(obj["spec"], old["spec"])
     frozen = _IMMUTABLE_FIELDS.get((resource.group, resource.kind), ())
-    causes = []
-    for path in frozen:
-        if _at(obj, path) != _at(old, path):
-            causes.append(invalid_value(".".join(path), _at(obj, path), _IMMUTABLE))
-    return causes
+    changed = [path for path in frozen if _at(obj, path) != _at(old, path)]
+    return [invalid_value(".".join(path), _at(obj, path), _IMMUTABLE) for path in changed]
 
 
 _IMMUTABLE_FIELDS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -410,16 +427,22 @@ def _at(obj: Object, path: tuple[str, ...]) -> Any:
 
 def _pod_update(spec: Object, old: Object) -> list[Cause]:
     causes: list[Cause] = []
-    known = old.get("tolerations") or []
-    if any(toleration not in (spec.get("tolerations") or []) for toleration in known):
+    kept = [_without_seconds(toleration) for toleration in spec.get("tolerations") or ()]
+    if any(_without_seconds(toleration) not in kept for toleration in old.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
         causes.append(forbidden_field("spec.tolerations", why))
     gates, old_gates = spec.get("schedulingGates") or [], old.get("schedulingGates") or []
     if any(gate not in old_gates for gate in gates):
-        causes.append(forbidden_field("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates"))
+        causes.append(
+            forbidden_field("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
+        )
     if _frozen_part(spec, gated=bool(old_gates)) != _frozen_part(old, gated=bool(old_gates)):
         causes.append(forbidden_field("spec", _POD_UPDATE_WHY))
     return causes
+
+
+def _without_seconds(toleration: Object) -> Object:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
 
 def _frozen_part(spec: Object, gated: bool) -> Object:

@@ -121,10 +121,10 @@ class Verbs:
         apply_defaults(resource, obj)
         admit_new(self.store, resource, obj, now)
         self._refuse_invalid(resource, obj, None)
-        key = (namespace, metadata["name"])
-        if self.collection(resource).get(key) is not None:
+        place = (namespace, str(metadata["name"]))
+        if self.collection(resource).get(place) is not None:
             raise errors.already_exists(resource.group, resource.plural, metadata["name"])
-        return self._put(resource, key, obj, dry_run)
+        return self._put(resource, place, obj, dry_run)
 
     def restore(self, resource: Resource, namespace: str, obj: Object) -> Revision:
         """Store an object as it is (status, uid and times included), as a dump of a cluster has it; no rule applies."""

@@ -3,7 +3,7 @@
     publish ──► ring of the last N events ◄── cursor of each watcher
 
 A watcher is a cursor: fan-out costs nothing but a wake-up, every event is encoded once, and memory is bound by the ring
-whatever the watchers do. A watcher that falls out of the ring is closed; so is one that asks for a time before it (410).
+whatever the watchers do. A watcher that falls out of the ring is closed; asking for a time before it is a 410.
 Owner: the `Collection` that it belongs to, which alone publishes. Never awaits but in `Watcher.wait`.
 """
 
@@ -115,7 +115,7 @@ class WatchCache:
             self._oldest = forgotten.version
         self._ring[slot] = event
         self._next += 1
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(event)
         if self._next % min(LAG_CHECK, len(self._ring)) == 0:
             self._close_laggards()
@@ -126,9 +126,13 @@ class WatchCache:
         self._pulse.set()
         self._pulse.clear()
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
-        """Call back inside `publish` for each event; the listener must not write to the store before it returns."""
+    def listen(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call back inside `publish` for each event, until what is given back is called.
+
+        The listener must not write to the store before it returns.
+        """
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def forget(self, up_to: int) -> None:
         """Drop the past up to a version, as compaction does; watchers that still need it are closed."""
@@ -136,7 +140,7 @@ class WatchCache:
         for watcher in self._watchers:
             pending = self._at(watcher.cursor) if watcher.cursor < self._next else None
             if pending is not None and pending.version <= up_to:
-                watcher.close()
+                watcher.lose()
 
     def since(self, version: int) -> Iterator[Event]:
         """Give the events after a version, newest first; raises a 410 if some are gone."""
@@ -166,7 +170,7 @@ class WatchCache:
     def _close_laggards(self) -> None:
         for watcher in self._watchers:
             if self._next - watcher.cursor > len(self._ring):
-                watcher.close()
+                watcher.lose()
 
 
 class View:
@@ -197,7 +201,8 @@ class Watcher:
     def __init__(self, cache: WatchCache, cursor: int, initial: list[Revision], resource: Resource, view: View) -> None:
         self.cursor = cursor
         self.closed = False
-        self.on_close: Callable[[], None] | None = None
+        self.lost = False
+        self.on_lost: Callable[[], None] | None = None
         self._cache = cache
         self._initial = initial
         self._told = 0
@@ -217,7 +222,7 @@ class Watcher:
         cache, view, resource = self._cache, self._view, self._resource
         while len(lines) < BATCH and self.cursor < cache._next and not self.closed:
             if cache._next - self.cursor > len(cache._ring):
-                self.close()
+                self.lose()
                 break
             event = cache._at(self.cursor)
             self.cursor += 1
@@ -243,11 +248,16 @@ class Watcher:
             return
 
     def close(self) -> None:
-        """End the watch; a reader that is stuck in a write learns of it through `on_close`."""
+        """End the watch in good order: its server shuts down."""
         self.closed = True
-        if self.on_close is not None:
-            self.on_close()
         self._cache.wake()
+
+    def lose(self) -> None:
+        """End a watch that can no longer be served; a reader stuck in a write learns of it through `on_lost`."""
+        self.lost = True
+        self.close()
+        if self.on_lost is not None:
+            self.on_lost()
 
     def detach(self) -> None:
         """Leave the cache."""

@@ -22,7 +22,14 @@ from simulator.load.conversion import explain
 from simulator.load.defaults import DEFAULT_NAMESPACE, NAME_LABEL, Body, Defaults, Priority, optional, priority_classes
 from simulator.load.files import Document, read
 from simulator.load.problems import Origin, Problems
-from simulator.load.workloads import WORKLOADS, Census, Expansion, InvalidWorkloadError, template_path
+from simulator.load.workloads import (
+    WORKLOADS,
+    Census,
+    Expansion,
+    InvalidWorkloadError,
+    template_path,
+    unreadable_counts,
+)
 
 _FINISHED = ("Succeeded", "Failed")
 # Workloads of these groups; another group's Job or Deployment is something else.
@@ -97,8 +104,7 @@ def _joined(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(item for item in old if item.key not in names) + new
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True, gc=False):
     """Names an object in a message. Keeps no part of the body: 100,000 of these live as long as the load."""
 
     origin: Origin
@@ -117,13 +123,12 @@ def _place(document: Document, body: Body, *, namespaced: bool) -> _Place:
     return _Place(document.origin, document.kind, namespace, str(meta.get("name") or meta.get("generateName") or ""))
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(msgspec.Struct, gc=False):
     """What one document became. Its pods stay in its place of the order."""
 
     place: _Place
     workload: Body | None = None
-    objects: list[ApiObject] = field(default_factory=list)
+    objects: list[ApiObject] = msgspec.field(default_factory=list)
 
 
 class _Load:
@@ -157,7 +162,7 @@ class _Load:
             Priority(c.metadata.name, c.value, c.preemption_policy or "PreemptLowerPriority", c.global_default)
             for c in self._base.of_kind("PriorityClass")
         ]
-        return known + priority_classes(d.body() for d in documents if d.kind == "PriorityClass")
+        return known + priority_classes(filter(None, (self._body(d) for d in documents if d.kind == "PriorityClass")))
 
     # --- the objects as they were written
 
@@ -169,7 +174,9 @@ class _Load:
         if resource is None and not workload:
             self._ignored[f"{document.kind} ({document.api_version})"] += 1
             return
-        body = document.body()
+        body = self._body(document)
+        if body is None:
+            return
         namespaced = resource is None or resource.namespaced
         place = _place(document, body, namespaced=namespaced)
         if resource is not None and not workload and version not in (resource.version, *resource.alternatives):
@@ -184,6 +191,13 @@ class _Load:
         if resource is not None:
             self._add(slot, body, resource.type)
         self._slots.append(slot)
+
+    def _body(self, document: Document) -> Body | None:
+        try:
+            return document.body()
+        except (msgspec.DecodeError, RecursionError) as error:
+            self._problems.error(f"{document.origin} ({document.kind})", f"not JSON: {error}")
+            return None
 
     def _shape_is_wrong(self, place: _Place, body: Body) -> bool:
         """The defaults reach into metadata, spec and status, so these must be mappings."""
@@ -204,6 +218,8 @@ class _Load:
             earlier.workload = None
         self._workloads[slot.place.kind, slot.place.namespace, name] = slot
         slot.workload = body
+        for text in unreadable_counts(body):
+            self._problems.warn(slot.place, text)
         self._census.count_owned(body)
 
     def _add(self, slot: _Slot, body: Body, type_: type[ApiObject], prefix: str = "") -> None:
@@ -244,6 +260,8 @@ class _Load:
     # --- what controllers make of them
 
     def _expand(self) -> None:
+        if not self._workloads:
+            return
         for slot in self._slots:
             for typed in slot.objects:
                 if isinstance(typed, Pod):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ STDIN = "-"
 _SUFFIXES = {".yaml", ".yml", ".json", ".jsonl", ".ndjson"}
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+_SPACE = re.compile(r"\s*")
 
 
 def _keep_text(literal: str) -> str:
@@ -34,12 +35,15 @@ def _keep_text(literal: str) -> str:
 _VALUE = msgspec.json.Decoder(float_hook=_keep_text)
 
 
+_ABSENT = msgspec.Raw(b"null")
+
+
 class _Head(msgspec.Struct, rename="camel"):
     """What says which object this is, without building the rest of it."""
 
     kind: Any = None
     api_version: Any = None
-    metadata: msgspec.Raw | None = None
+    metadata: msgspec.Raw = _ABSENT
     items: list[msgspec.Raw] | None = None
 
 
@@ -47,9 +51,11 @@ _HEAD = msgspec.json.Decoder(_Head)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One API object as it was written, Lists already taken apart; `kind` and `api_version` are certain."""
+class Document(msgspec.Struct, frozen=True, gc=False):
+    """One API object as it was written, Lists already taken apart; `kind` and `api_version` are certain.
+
+    `body` raises msgspec.DecodeError where a string in it is not valid: skipping over a value does not look so closely.
+    """
 
     origin: Origin
     kind: str
@@ -118,23 +124,34 @@ def _documents(name: str, data: bytes, from_directory: bool, problems: Problems)
 def _json_values(data: bytes) -> list[msgspec.Raw] | None:
     """The JSON values that follow each other in `data` (one, as a rule), or None where it is not JSON throughout."""
     try:
-        msgspec.json.decode(data, type=msgspec.Raw)
-        return [msgspec.Raw(data)]
-    except msgspec.DecodeError:
-        pass
+        _HEAD.decode(data)
+    except msgspec.ValidationError:
+        # Not an object, or the rest of it was not looked at.
+        return [msgspec.Raw(data)] if _is_json(data) else None
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            return _concatenated(data.decode())
+        except (ValueError, RecursionError):
+            return None
+    return [msgspec.Raw(data)]
+
+
+def _is_json(data: bytes) -> bool:
     try:
-        return _concatenated(data.decode())
-    except ValueError:
-        return None
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _concatenated(text: str) -> list[msgspec.Raw]:
     decoder, values, at = json.JSONDecoder(), [], 0
-    text = text.strip()
     while at < len(text):
-        _, end = decoder.raw_decode(text, at)
-        values.append(msgspec.Raw(text[at:end].encode()))
-        at = end + len(text[end:]) - len(text[end:].lstrip())
+        start = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # the pattern matches everywhere
+        if start == len(text):
+            break
+        _, at = decoder.raw_decode(text, start)
+        values.append(msgspec.Raw(text[start:at].encode()))
     return values
 
 
@@ -145,6 +162,8 @@ def _json_problem(data: bytes) -> str:
         return f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
     except ValueError:
         return "not UTF-8 text"
+    except RecursionError:
+        return "nested too deeply"
     return "not a Kubernetes object: expected a mapping with apiVersion, kind and metadata"
 
 
@@ -177,10 +196,10 @@ def _head(value: Any) -> _Head | None:
     """kind, apiVersion and items of a value in either form; None for what is no mapping."""
     if isinstance(value, dict):
         items = value.get("items")
-        metadata = msgspec.Raw() if value.get("metadata") is not None else None
+        metadata = _ABSENT if value.get("metadata") is None else msgspec.Raw(b"{}")
         return _Head(value.get("kind"), value.get("apiVersion"), metadata, items if isinstance(items, list) else None)
     if isinstance(value, list):
-        return _Head("List", "v1", None, value)
+        return _Head("List", "v1", _ABSENT, value)
     if not isinstance(value, msgspec.Raw):
         return None
     try:
@@ -188,14 +207,14 @@ def _head(value: Any) -> _Head | None:
     except msgspec.ValidationError:
         text = bytes(value).lstrip()
         if text.startswith(b"["):
-            return _Head("List", "v1", None, _ITEMS.decode(value))
+            return _Head("List", "v1", _ABSENT, _ITEMS.decode(value))
         return _head(_VALUE.decode(value)) if text.startswith(b"{") else None
 
 
 def _typed(value: Any, head: _Head, origin: Origin, problems: Problems, kind: str, version: str) -> Iterator[Document]:
     if not kind:
         shape = value if isinstance(value, dict) else _VALUE.decode(value)
-        if head.metadata is None and not version:
+        if head.metadata == _ABSENT and not version:
             _not_an_object(origin, problems, "it has neither kind nor metadata")
             return
         kind, guessed = recognise(shape)

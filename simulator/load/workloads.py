@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube.api.codec import DecodeError
+from kube.api.codec import DecodeError, convert
 from kube.api.core import Node, PersistentVolumeClaim, Pod
+from simulator.load.conversion import explain
 from simulator.load.daemon_nodes import DaemonNodes
 from simulator.load.defaults import Body, mappings, optional, synthetic_uid
 
@@ -73,10 +74,8 @@ class Expansion:
 
     def expand(self, body: Body) -> Iterator[Body]:
         """What the controllers make of `body` (defaults filled in): pods, claims, a ReplicaSet."""
-        try:
-            yield from _EXPAND[body["kind"]](self, body)
-        except DecodeError as error:
-            raise InvalidWorkloadError(f"{template_path(body['kind'])}spec.{str(error).partition(': ')[2]}") from error
+        _check_template(body)
+        yield from _EXPAND[body["kind"]](self, body)
 
     def _deployment(self, body: Body) -> Iterator[Body]:
         if self._census.active[_key(body)]:
@@ -120,7 +119,7 @@ class Expansion:
 
     def _stateful_set(self, body: Body) -> Iterator[Body]:
         spec, meta, template = body["spec"], body["metadata"], _template(body["spec"])
-        start = optional(spec, "ordinals").get("start") or 0
+        start = _count(optional(spec, "ordinals"), "start", absent=0, path="spec.ordinals")
         revision = f"{meta['name']}-{template_hash(template)}"
         for number in range(start, start + _count(spec, "replicas")):
             name = f"{meta['name']}-{number}"
@@ -182,7 +181,7 @@ class Expansion:
         if ended or spec.get("suspend") is True:
             return 0
         parallelism = _count(spec, "parallelism")
-        succeeded = max(status.get("succeeded") or 0, self._census.succeeded[_key(body)])
+        succeeded = max(_count(status, "succeeded", absent=0, path="status"), self._census.succeeded[_key(body)])
         if spec.get("completions") is not None:
             parallelism = min(parallelism, _count(spec, "completions") - succeeded)
         elif succeeded:
@@ -246,19 +245,38 @@ def _key(body: Body) -> OwnerKey:
     return body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]
 
 
-def _count(spec: Body, name: str) -> int:
-    value = spec.get(name)
-    if value is None:
-        return 1
+def _count(parent: Body, name: str, *, absent: int = 1, path: str = "spec") -> int:
+    value = parent.get(name)
+    if value is None or isinstance(value, str):
+        return absent  # a text is a placeholder of a template: `unreadable_counts` tells
     if type(value) is not int or not 0 <= value <= MAX_REPLICAS:
-        raise InvalidWorkloadError(f"spec.{name}: {value!r}: expected a whole number from 0 to {MAX_REPLICAS}")
+        raise InvalidWorkloadError(f"{path}.{name}: {value!r}: expected a whole number from 0 to {MAX_REPLICAS}")
     return value
 
 
-def _template(spec: Body) -> Body:
+def _check_template(body: Body) -> None:
+    """The template must be a pod in all its types, or nothing is made of it."""
+    spec = body if body["kind"] == "PodTemplate" else optional(body, "spec")
+    spec = optional(optional(spec, "jobTemplate"), "spec") if body["kind"] == "CronJob" else spec
+    template = _template(spec, template_path(body["kind"]))
+    try:
+        convert(template, Pod)
+    except DecodeError as error:
+        raise InvalidWorkloadError(template_path(body["kind"]) + explain(error, template)) from error
+
+
+def unreadable_counts(body: Body) -> Iterator[str]:
+    """Counts that hold a placeholder (NUM_NODES) where a tool was to put a number; one is assumed."""
+    spec = optional(body, "spec")
+    for name in ("replicas", "parallelism", "completions"):
+        if isinstance(spec.get(name), str):
+            yield f"spec.{name}: {spec[name]!r}: expected a whole number, 1 is assumed"
+
+
+def _template(spec: Body, path: str = "spec.template.") -> Body:
     template = spec.get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
-        raise InvalidWorkloadError("spec.template.spec: expected a pod template with a spec")
+        raise InvalidWorkloadError(f"{path}spec: expected the spec of a pod")
     return template
 
 

@@ -30,6 +30,9 @@ def main() -> int:
     except NotFoundError as error:
         print(f"control plane: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("control plane: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
     print(f"control plane: Kubernetes {version} from {binaries.origin}: {binaries.kube_apiserver.parent}")
     return 0
 

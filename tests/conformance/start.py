@@ -267,7 +267,8 @@ def _data_folder() -> Path:
     parent = MEMORY if roomy else Path(tempfile.gettempdir())
     for left in parent.glob(f"{PREFIX}*"):
         # Of a process that was killed and could clean up nothing.
-        if not _alive(int(left.name.removeprefix(PREFIX).partition("-")[0])):
+        owner = left.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not _alive(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
 

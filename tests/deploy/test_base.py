@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from config.load import load
 from tests.conformance.manifests import DEPLOY, deploy_objects
 
 Json = dict[str, Any]
@@ -153,6 +154,13 @@ def test_the_configuration_is_mounted_where_the_command_line_reads_it() -> None:
     (mount,) = container()["volumeMounts"]
     assert container()["args"] == ["run", f"--config={mount['mountPath']}/config.yaml"]
     assert mount["readOnly"]
+
+
+def test_podium_reads_the_configuration_and_has_nothing_to_say_about_it() -> None:
+    configuration, warnings = load(DEPLOY / "config.yaml")
+    assert warnings == ()
+    assert [profile.scheduler_name for profile in configuration.profiles] == ["podium"]
+    assert configuration.leader_election.resource_name == "podium"
 
 
 def test_service_budget_and_spreading_select_podiums_pods() -> None:

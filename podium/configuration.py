@@ -1,0 +1,45 @@
+"""What every command that decides needs: the configuration of --config and --feature-gates, and the plugins."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from config.defaults import default_configuration, in_tree_points
+from config.feature_gates import parse as parse_gates
+from config.load import load
+from config.types import Configuration, KnownPlugins
+from plugins.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The effective configuration, the feature gates, and the registry it was validated against."""
+
+    value: Configuration
+    gates: Mapping[str, bool]
+    registry: Registry
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """--config and --feature-gates."""
+    parser.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration (default: podium's own defaults)")
+    parser.add_argument("--feature-gates", metavar="A=true,B=false", default="", help="features to turn on or off")
+
+
+def read_configuration(args: argparse.Namespace) -> Effective:
+    """Raises ConfigError with every problem; warnings go to stderr."""
+    gates, warnings = parse_gates(args.feature_gates)
+    registry = Registry()
+    if args.config:
+        known = cast(KnownPlugins, {**in_tree_points(), **registry})
+        loaded = load(args.config, known_plugins=known, gates=gates)
+        configuration, warnings = loaded.configuration, (*warnings, *loaded.warnings)
+    else:
+        configuration = default_configuration(gates)
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return Effective(configuration, gates.as_dict(), registry)

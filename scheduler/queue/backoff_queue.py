@@ -1,0 +1,87 @@
+"""backoffQ: pods that were refused or failed a moment ago and must wait a little (facts 2.8).
+
+Two heaps: pods refused by a plugin may be taken early when the scheduler is idle; pods that failed by an error
+may not, since an error comes back as long as its cause is there.
+
+Owner: the scheduling queue. Times in seconds of the queue's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+
+from scheduler.queue.heap import KeyedHeap
+from scheduler.queue.queued_pod import QueuedPodInfo
+
+
+class BackoffQueue:
+    """Pods by the end of their backoff, then by QueueSort within the same whole second."""
+
+    __slots__ = ("_errors", "_refused", "initial", "maximum")
+
+    def __init__(self, initial: float, maximum: float, sort_key: Callable[[QueuedPodInfo], Any]) -> None:
+        self.initial = initial
+        self.maximum = maximum
+
+        def order(item: QueuedPodInfo) -> tuple[float, Any]:
+            return (item.backoff_expiration, sort_key(item))
+
+        self._refused: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
+        self._errors: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
+
+    def duration(self, item: QueuedPodInfo) -> float:
+        """min(initial·2^(k-1), max), k = errors in a row if there are any, else refusals; 0 for a first-time pod."""
+        count = item.consecutive_errors or item.unschedulable_count
+        if count == 0 or self.maximum == 0:
+            return 0.0
+        return float(min(self.initial * 2.0 ** min(count - 1, 62), self.maximum))
+
+    def start(self, item: QueuedPodInfo) -> None:
+        """Set the end of the backoff, from the time the pod came back, aligned down to whole seconds."""
+        duration = self.duration(item)
+        item.backoff_expiration = math.floor(item.timestamp + duration) if duration else 0.0
+
+    def is_backing_off(self, item: QueuedPodInfo, now: float) -> bool:
+        """Whether the pod must still wait."""
+        return item.backoff_expiration > now
+
+    def push(self, item: QueuedPodInfo) -> None:
+        """Add a pod."""
+        (self._errors if item.consecutive_errors else self._refused).push(item.uid, item)
+
+    def remove(self, uid: str) -> QueuedPodInfo | None:
+        """Take a pod out."""
+        return self._refused.remove(uid) or self._errors.remove(uid)
+
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        """The pod, if it is here."""
+        return self._refused.get(uid) or self._errors.get(uid)
+
+    def pop_early(self) -> QueuedPodInfo | None:
+        """The first pod that was refused, though its backoff is not over; pods that failed by error wait."""
+        return self._refused.pop()
+
+    def pop_expired(self, now: float) -> QueuedPodInfo | None:
+        """A pod whose backoff is over."""
+        for heap in (self._refused, self._errors):
+            first = heap.peek()
+            if first is not None and first.backoff_expiration <= now:
+                return heap.pop()
+        return None
+
+    def next_expiration(self) -> float | None:
+        """When the first backoff ends."""
+        firsts = [first.backoff_expiration for heap in (self._refused, self._errors) if (first := heap.peek())]
+        return min(firsts, default=None)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._refused or uid in self._errors
+
+    def __len__(self) -> int:
+        return len(self._refused) + len(self._errors)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return chain(self._refused, self._errors)

@@ -1,0 +1,164 @@
+"""The scheduling cycle: from a pod and the snapshot to a node, or to the reasons why there is none.
+
+A plain function of its arguments, called on the event loop. It never awaits: that is the lock. HTTP extenders are
+the exception (`schedule_pod_with_extenders`); they work on the same snapshot.
+
+Called by the Scheduler and by offline simulation; neither has scheduling code of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.diagnosis import Diagnosis, Refused
+from scheduler.framework.plugin import PostFilterResult, Refusals
+from scheduler.framework.runtime import Feasibility, Framework, Scores
+from scheduler.framework.status import Status
+from scheduler.snapshot.columns import Codes, Vector
+from scheduler.snapshot.pod_info import PodInfo
+
+#: below this many feasible nodes kube-scheduler does not sample (facts 2.4)
+MIN_FEASIBLE_NODES_TO_FIND = 100
+_MIN_PERCENTAGE = 5
+
+
+def num_feasible_nodes_to_find(node_count: int, percentage: int = 0) -> int:
+    """How many feasible nodes one-node plugins look for; percentage 0 adapts to the size (facts 2.4)."""
+    if node_count < MIN_FEASIBLE_NODES_TO_FIND:
+        return node_count
+    if percentage == 0:
+        percentage = max(50 - node_count // 125, _MIN_PERCENTAGE)
+    return max(node_count * percentage // 100, MIN_FEASIBLE_NODES_TO_FIND)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One scheduling cycle: where the pod goes, or why nowhere. Read what refers to rows before the next refresh."""
+
+    state: CycleState
+    node_count: int
+    found: Feasibility | None = None
+    scores: Scores | None = None
+    #: the chosen node, "" where there is none
+    node_name: str = ""
+    diagnosis: Diagnosis | None = None
+    post_filter: PostFilterResult | None = None
+    error: Status | None = None
+    #: what extenders refused: node name -> status
+    extender_refusals: dict[str, Status] = field(default_factory=dict)
+
+    @property
+    def pod_info(self) -> PodInfo:
+        """The pod."""
+        return self.state.pod_info
+
+    def feasible(self) -> list[str]:
+        """Names of the nodes that passed every filter."""
+        if self.found is None or self.found.rejection or self.found.error:
+            return []
+        snapshot = self.found.nodes.snapshot
+        return [info.name for _, info in snapshot.select(self.found.rows()).infos()]
+
+    def message(self) -> str:
+        """The text of a failed attempt, "" for a successful one."""
+        if self.error is not None:
+            return self.error.message
+        if self.diagnosis is not None and not self.node_name:
+            return self.diagnosis.message()
+        return ""
+
+
+def schedule_pod(framework: Framework, pod_info: PodInfo, percentage: int = 0) -> Attempt:
+    """One cycle: PreFilter, Filter, (PostFilter), PreScore, Score, and the choice among the best."""
+    attempt = begin(framework, pod_info, percentage)
+    if attempt.error is not None:
+        return attempt
+    found = attempt.found
+    rows = found.rows() if found is not None and found.rejection is None else np.zeros(0, np.intp)
+    if not len(rows):
+        return fail(framework, attempt)
+    nominated = nominated_row(framework, pod_info, rows)
+    if nominated is not None:
+        choose(framework, attempt, nominated)
+    elif len(rows) == 1:
+        choose(framework, attempt, int(rows[0]))
+    else:
+        assert found is not None
+        rank(framework, attempt, rows)
+    return attempt
+
+
+def begin(framework: Framework, pod_info: PodInfo, percentage: int) -> Attempt:
+    """Refresh the snapshot and find the feasible nodes."""
+    snapshot = framework.snapshot
+    snapshot.refresh()
+    state = CycleState(pod_info)
+    attempt = Attempt(state, snapshot.count)
+    if snapshot.count == 0:
+        return attempt
+    wanted = num_feasible_nodes_to_find(snapshot.count, percentage) if framework.has_scalar_plugins else None
+    attempt.found = framework.find_feasible(state, wanted)
+    attempt.error = attempt.found.error
+    return attempt
+
+
+def nominated_row(framework: Framework, pod_info: PodInfo, rows: Codes) -> int | None:
+    """The row of the node the pod was nominated to, if it is feasible: it is taken without scoring."""
+    name = pod_info.pod.status.nominated_node_name
+    row = framework.snapshot.row_of.get(name) if name else None
+    return row if row is not None and bool((rows == row).any()) else None
+
+
+def choose(framework: Framework, attempt: Attempt, row: int) -> None:
+    """Settle on a row."""
+    info = framework.snapshot.infos[row]
+    assert info is not None
+    attempt.node_name = info.name
+
+
+def rank(framework: Framework, attempt: Attempt, rows: Codes, extra: Vector | None = None) -> None:
+    """Score the rows and choose among the best. `extra`: `(len(rows),)` what extenders add."""
+    assert attempt.found is not None
+    scores = framework.prioritize(attempt.found, rows)
+    if isinstance(scores, Status):
+        attempt.error = scores
+        return
+    total = scores.total
+    if extra is not None:
+        total += extra
+    attempt.scores = scores
+    best = (total == total.max()).nonzero()[0]
+    # Uniform among the best: neither row order nor history may leak into the choice.
+    pick = best[0] if len(best) == 1 else best[int(framework.handle.random.random() * len(best))]
+    choose(framework, attempt, int(rows[pick]))
+
+
+def fail(framework: Framework, attempt: Attempt) -> Attempt:
+    """Nobody fits: who refused what, and whether PostFilter can make room."""
+    found = attempt.found
+    if found is None:
+        attempt.diagnosis = Diagnosis(framework.snapshot, 0)
+        return attempt
+    attempt.diagnosis = framework.diagnose(found)
+    _add_extender_refusals(framework, attempt)
+    if not framework.post_filter:
+        return attempt
+    result, status = framework.run_post_filter(attempt.state, attempt.pod_info.pod, attempt.diagnosis)
+    attempt.post_filter = result
+    if not status.ok:
+        attempt.diagnosis.post_filter_message = status.message
+    return attempt
+
+
+def _add_extender_refusals(framework: Framework, attempt: Attempt) -> None:
+    diagnosis = attempt.diagnosis
+    assert diagnosis is not None
+    for name, status in attempt.extender_refusals.items():
+        row = framework.snapshot.row_of.get(name)
+        if row is not None:
+            refusals = Refusals((status,), np.zeros(1, np.intp))
+            diagnosis.add_refused(Refused(status.plugin, np.array([row], np.intp), refusals))
+

@@ -1,0 +1,113 @@
+"""A cluster in one object: the embedded API server and a hollow kubelet for its nodes.
+
+    async with Cluster() as cluster:
+        cluster.add_nodes(make_node_template(cpu="16"), 100)
+        print(cluster.kubeconfig())
+
+`podium demo` and `podium cluster` build on it. It owns both parts and starts and stops them together.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from simulator.apiserver.errors import Object
+from simulator.apiserver.server import ApiServer
+from simulator.apiserver.verbs import utc_now
+from simulator.kubelet.hollow import HollowKubelet
+
+HOSTNAME = "kubernetes.io/hostname"
+_NODE_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID"),
+    ("Ready", "True", "KubeletReady"),
+)
+
+
+def make_node_template(
+    *, cpu: str = "8", memory: str = "32Gi", pods: str = "110", labels: dict[str, str] | None = None, **resources: str
+) -> Object:
+    """Give a Node to make others from; further keywords are further resources, `_` for `-` in their names."""
+    extra = {name.replace("_", "-"): amount for name, amount in resources.items()}
+    capacity = {"cpu": cpu, "memory": memory, "pods": pods, **extra}
+    return {"metadata": {"labels": dict(labels or {})}, "status": {"capacity": capacity}}
+
+
+class Cluster:
+    """An API server with nodes that start what is bound to them."""
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        token: str = "",
+        seed: int = 0,
+        start_delay: float = 0.0,
+        stop_delay: float = 0.0,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.server = ApiServer(port, token=token, seed=seed, clock=clock)
+        self.kubelet = HollowKubelet(self.server, start_delay=start_delay, stop_delay=stop_delay, seed=seed)
+        self._nodes = 0
+
+    async def start(self) -> Self:
+        """Start both; raises OSError when the port is taken."""
+        await self.server.start()
+        self.kubelet.start()
+        return self
+
+    async def stop(self) -> None:
+        """Stop both."""
+        self.kubelet.stop()
+        await self.server.stop()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        return await self.start()
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where clients find the API server."""
+        return self.server.url
+
+    def kubeconfig(self) -> str:
+        """Give the text of a kubeconfig for this cluster."""
+        return self.server.kubeconfig()
+
+    def add_nodes(self, template: Object, count: int, *, prefix: str = "node-") -> list[str]:
+        """Create ready nodes after a template, numbered on from those made before; gives their names."""
+        names = [f"{prefix}{self._nodes + i + 1:04d}" for i in range(count)]
+        for name in names:
+            self._nodes += 1
+            self.server.create(self._node(template, name))
+        return names
+
+    def _node(self, template: Object, name: str) -> Object:
+        now = self.server.verbs.now()
+        metadata, status = template.get("metadata") or {}, template.get("status") or {}
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", HOSTNAME: name}
+        number = self._nodes
+        conditions = [
+            {"type": kind, "status": value, "reason": reason, "lastHeartbeatTime": now, "lastTransitionTime": now}
+            for kind, value, reason in _NODE_CONDITIONS
+        ]
+        addresses = [
+            {"type": "InternalIP", "address": f"10.{number >> 16 & 63}.{number >> 8 & 255}.{number & 255}"},
+            {"type": "Hostname", "address": name},
+        ]
+        node_info = {"kubeletVersion": "v1.36.0", "operatingSystem": "linux", "architecture": "amd64"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {**metadata, "name": name, "labels": {**(metadata.get("labels") or {}), **labels}},
+            "spec": dict(template.get("spec") or {}),
+            "status": {"conditions": conditions, "addresses": addresses, "nodeInfo": node_info, **status},
+        }

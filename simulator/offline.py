@@ -1,0 +1,271 @@
+"""Offline simulation: the scheduler's own cache, queue and cycle, fed from files.
+
+What differs from the service: time stands still (no backoff is waited for), binds succeed at once, and victims of
+a preemption are gone at once. Results are values for whoever prints them.
+
+Owner: the command that runs it. No event loop is needed: a scheduling cycle never awaits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from config.types import Configuration
+from kube.api.core import Pod
+from scheduler.cache import SchedulerCache
+from scheduler.framework.cluster_event import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
+from scheduler.framework.handle import Handle
+from scheduler.framework.registry import PluginRegistry, build_framework
+from scheduler.framework.runtime import Framework
+from scheduler.framework.status import Status
+from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.queue.nominator import Nominator
+from scheduler.queue.profile_hooks import hooks_of
+from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.scheduling_queue import ProfileHooks, QueueConfig, SchedulingQueue
+from scheduler.scheduling_cycle import Attempt, schedule_pod
+from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.snapshot import Snapshot
+from simulator.listers import ObjectListers
+from simulator.load import ClusterObjects
+
+#: attempts of one pod before a simulation settles for its last answer
+MAX_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PodResult:
+    """What became of one pod. Scores are weighted, by node and plugin."""
+
+    namespace: str
+    name: str
+    node: str | None = None
+    nominated_node: str | None = None
+    victims: tuple[str, ...] = ()
+    feasible: tuple[str, ...] = ()
+    scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    reasons: Mapping[str, Status] = field(default_factory=dict)
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """A node at the end: amounts in milliCPU and base units."""
+
+    name: str
+    pods: int
+    requested: Mapping[str, int]
+    allocatable: Mapping[str, int]
+
+
+class Simulation:
+    """A cluster from files and the profiles that decide on it."""
+
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        configuration: Configuration,
+        registry: PluginRegistry,
+        gates: Mapping[str, bool],
+        *,
+        seed: int = 0,
+        any_scheduler_name: bool = True,
+    ) -> None:
+        self.snapshot = Snapshot()
+        self.cache = SchedulerCache(self.snapshot)
+        self.nominator = Nominator()
+        self._pending = objects.pending
+        #: without a configuration file every pod is judged by the one default profile
+        self._any_name = any_scheduler_name
+        self._percentages = {
+            p.scheduler_name: p.percentage_of_nodes_to_score or configuration.percentage_of_nodes_to_score
+            for p in configuration.profiles
+        }
+        self._frameworks = self._build(objects, configuration, registry, gates, random.Random(seed))
+        self._hooks = {name: hooks_of(framework) for name, framework in self._frameworks.items()}
+        self._default = next(iter(self._frameworks))
+        self._fill(objects)
+
+    def _build(
+        self,
+        objects: ClusterObjects,
+        configuration: Configuration,
+        registry: PluginRegistry,
+        gates: Mapping[str, bool],
+        rng: random.Random,
+    ) -> dict[str, Framework]:
+        listers = ObjectListers(objects)
+        frameworks = {}
+        for profile in configuration.profiles:
+            handle = Handle(
+                snapshot=self.snapshot,
+                profile=profile.scheduler_name,
+                listers=listers,
+                nominator=self.nominator,
+                waiting_pods=WaitingPods(),
+                feature_gates=gates,
+                random=rng,
+            )
+            frameworks[profile.scheduler_name] = build_framework(profile, registry, handle)
+        return frameworks
+
+    def _fill(self, objects: ClusterObjects) -> None:
+        for node in objects.nodes:
+            self.cache.add_node(node)
+        for pod in objects.running:
+            self.cache.add_pod(pod)
+        for pod in objects.nominated:
+            self.nominator.add(self.snapshot.shapes.pod_info(pod))
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def judge_alone(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
+        """Each pod by itself; none is placed before the next is judged."""
+        for pod in pods:
+            yield self._once(self.snapshot.shapes.pod_info(pod))[0]
+
+    def schedule(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
+        """These pods in this order, once each; a placed or nominated one counts for the next."""
+        for pod in pods:
+            info = self.snapshot.shapes.pod_info(pod)
+            result, _ = self._once(info)
+            if result.node is not None:
+                self._place(pod, result.node)
+            elif result.nominated_node is not None:
+                self.nominator.add(info, result.nominated_node)
+            yield result
+
+    def run(self) -> Iterator[PodResult]:
+        """Every pending pod in queue order, retried when another pod's placement or eviction may help."""
+        queue = self._queue()
+        for pod in self._pending:
+            if self._profile_of(pod) is not None:
+                queue.add(self.snapshot.shapes.pod_info(pod))
+            else:
+                yield self._unclaimed(pod)
+        last: dict[str, PodResult] = {}
+        while (item := queue.pop_nowait()) is not None:
+            result = self._queued_attempt(queue, item)
+            victims = last[item.uid].victims if item.uid in last else ()
+            result = replace(result, victims=tuple(dict.fromkeys((*victims, *result.victims))))
+            if result.node is not None:
+                last.pop(item.uid, None)
+                yield result
+            else:
+                last[item.uid] = result
+        yield from last.values()
+        for item, pool in queue.pending_pods():
+            if pool == "gated" and item.uid not in last:
+                yield _gated(item.pod, item.gating_message)
+
+    def nodes(self) -> list[NodeResult]:
+        """The nodes as they are now."""
+        return [
+            NodeResult(info.name, len(info.pods), dict(info.requested), dict(info.allocatable))
+            for info in self.snapshot.node_infos()
+        ]
+
+    # --- the parts ----------------------------------------------------------------------------------------
+
+    def _profile_of(self, pod: Pod) -> str | None:
+        if self._any_name:
+            return self._default
+        return pod.spec.scheduler_name if pod.spec.scheduler_name in self._frameworks else None
+
+    def _hooks_of(self, pod: Pod) -> ProfileHooks | None:
+        profile = self._profile_of(pod)
+        return None if profile is None else self._hooks[profile]
+
+    def _queue(self) -> SchedulingQueue:
+        return SchedulingQueue(
+            self._hooks_of,
+            self.nominator,
+            self._frameworks[self._default].queue_sort.sort_key,
+            lambda: 0.0,
+            QueueConfig(initial_backoff=0, max_backoff=0),
+        )
+
+    def _once(self, info: PodInfo) -> tuple[PodResult, Attempt | None]:
+        profile = self._profile_of(info.pod)
+        if profile is None:
+            return self._unclaimed(info.pod), None
+        framework = self._frameworks[profile]
+        gated = framework.run_pre_enqueue(info.pod)
+        if gated is not None:
+            return _gated(info.pod, gated.message), None
+        attempt = schedule_pod(framework, info, self._percentages[profile])
+        return self._result(framework, attempt), attempt
+
+    def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
+        result, attempt = self._once(item.pod_info)
+        if result.node is not None:
+            queue.done(item.uid)
+            self.nominator.delete(item.uid)
+            placed = self._place(item.pod, result.node)
+            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
+            return result
+        if attempt is not None and attempt.diagnosis is not None:
+            item.unschedulable_plugins = set(attempt.diagnosis.unschedulable_plugins)
+            item.pending_plugins = set(attempt.diagnosis.pending_plugins)
+        if result.nominated_node is not None:
+            self.nominator.add(item.pod_info, result.nominated_node)
+        if item.attempts >= MAX_ATTEMPTS or not item.rejectors:
+            queue.done(item.uid)
+        else:
+            queue.add_unschedulable(item)
+        if attempt is not None and attempt.post_filter is not None:
+            self._evict(queue, attempt.post_filter.victims)
+        return result
+
+    def _evict(self, queue: SchedulingQueue, victims: Sequence[PodInfo]) -> None:
+        for victim in victims:
+            self.cache.remove_pod(victim.uid)
+            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, victim.pod, None)
+
+    def _place(self, pod: Pod, node: str) -> Pod:
+        placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        self.cache.add_pod(placed)
+        return placed
+
+    def _result(self, framework: Framework, attempt: Attempt) -> PodResult:
+        meta = attempt.pod_info.pod.metadata
+        post = attempt.post_filter
+        diagnosis = attempt.diagnosis
+        if diagnosis is None and attempt.found is not None and attempt.error is None:
+            diagnosis = framework.diagnose(attempt.found)
+        return PodResult(
+            namespace=meta.namespace,
+            name=meta.name,
+            node=attempt.node_name or None,
+            nominated_node=(post.nominated_node_name or None) if post is not None else None,
+            victims=tuple(victim.key for victim in post.victims) if post is not None else (),
+            feasible=tuple(attempt.feasible()),
+            scores=_scores(attempt),
+            reasons=diagnosis.node_statuses() if diagnosis is not None else {},
+            message=attempt.message(),
+        )
+
+    def _unclaimed(self, pod: Pod) -> PodResult:
+        known = ", ".join(self._frameworks)
+        text = f"no profile is named {pod.spec.scheduler_name!r}; the configuration has: {known}"
+        return PodResult(pod.metadata.namespace, pod.metadata.name, message=text)
+
+
+def _gated(pod: Pod, message: str) -> PodResult:
+    return PodResult(pod.metadata.namespace, pod.metadata.name, message=message)
+
+
+def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:
+    """node -> plugin -> weighted score, with their total; empty where nothing was scored."""
+    if attempt.scores is None:
+        return {}
+    parts = {name: vector.tolist() for name, vector in attempt.scores.by_plugin().items()}
+    total = attempt.scores.total.tolist()
+    return {
+        info.name: {**{name: int(values[i]) for name, values in parts.items()}, "total": int(total[i])}
+        for i, info in attempt.scores.view.infos()
+    }
