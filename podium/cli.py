@@ -1,6 +1,7 @@
 """The command line: finds the command, and turns expected failures into one clear line and an exit code.
 
 0: it did what was asked. 1: it could not. 2: wrong usage or bad input.
+Only the module of the asked command is imported, so that `podium simulate` does not wait for the HTTP stack.
 """
 
 from __future__ import annotations
@@ -14,35 +15,51 @@ from collections.abc import Sequence
 # One BLAS thread: a second one only spins (engine notes); must be set before numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-COMMANDS = ("run", "demo", "cluster", "simulate", "config")
+COMMANDS = {
+    "run": "the scheduler service, against a cluster",
+    "demo": "an embedded cluster and the service in one process, with a real workload",
+    "cluster": "an embedded API server with hollow nodes",
+    "simulate": "schedule pods from files, offline",
+    "config": "print the effective configuration, or what is wrong with it",
+}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The program's parser with all commands."""
+def parser(asked: str = "") -> argparse.ArgumentParser:
+    """The program's parser: the asked command whole, the others by name."""
     top = argparse.ArgumentParser(prog="podium", description="kube-scheduler as one asyncio Python service.")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        importlib.import_module(f"podium.commands.{command}").add_parser(subparsers)
+    for command, text in COMMANDS.items():
+        if command == asked:
+            importlib.import_module(f"podium.commands.{command}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(command, help=text)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
-    from config.problems import ConfigError
-    from kube.client.auth import CredentialsError
-    from plugins.registry import PluginError
-    from podium.output import fail
-    from simulator.load import LoadError
-
-    args = parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = parser(next((word for word in argv if not word.startswith("-")), "")).parse_args(argv)
     try:
         code: int = args.run(args)
-    except (ConfigError, LoadError, CredentialsError, PluginError) as problem:
-        return fail(problem, 2)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing to say, and nobody to say it to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as problem:
+        if not is_bad_input(problem):
+            raise
+        print(problem, file=sys.stderr)
+        return 2
     return code
+
+
+def is_bad_input(problem: Exception) -> bool:
+    """Whether a command was given something it cannot use: such errors are lines for people already."""
+    from config.problems import ConfigError
+    from plugins.registry import PluginError
+    from simulator.load import LoadError
+
+    return isinstance(problem, (ConfigError, LoadError, PluginError))

@@ -23,6 +23,11 @@ class Effective:
     gates: Mapping[str, bool]
     registry: Registry
 
+    @property
+    def known_plugins(self) -> KnownPlugins:
+        """Every plugin that a configuration may name, with the extension points it takes part in."""
+        return cast(KnownPlugins, {**in_tree_points(), **self.registry})
+
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """--config and --feature-gates."""

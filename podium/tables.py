@@ -84,7 +84,7 @@ def reasons_table(messages: Mapping[str, int]) -> Table:
     table.add_column("PENDING", justify="right")
     table.add_column("BECAUSE", overflow="fold")
     for message, count in Counter(messages).most_common(10):
-        table.add_row(str(count), message)
+        table.add_row(str(count), Text(message))
     return table
 
 

@@ -55,6 +55,13 @@ class Attempt:
         """The pod."""
         return self.state.pod_info
 
+    @property
+    def feasible_count(self) -> int:
+        """Number of nodes that passed every filter."""
+        if self.found is None or self.found.rejection or self.found.error:
+            return 0
+        return int(np.count_nonzero(self.found.mask))
+
     def feasible(self) -> list[str]:
         """Names of the nodes that passed every filter."""
         if self.found is None or self.found.rejection or self.found.error:

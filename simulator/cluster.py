@@ -86,9 +86,13 @@ class Cluster:
         """Create ready nodes after a template, numbered on from those made before; gives their names."""
         names = [f"{prefix}{self._nodes + i + 1:04d}" for i in range(count)]
         for name in names:
-            self._nodes += 1
-            self.server.create(self._node(template, name))
+            self.add_node(template, name)
         return names
+
+    def add_node(self, template: Object, name: str) -> None:
+        """Create one ready node after a template."""
+        self._nodes += 1
+        self.server.create(self._node(template, name))
 
     def _node(self, template: Object, name: str) -> Object:
         now = self.server.verbs.now()

@@ -53,8 +53,8 @@ def parse(q: str | int | float) -> Quantity:
     match = _QUANTITY.fullmatch(text)
     if match is None or not 0 < len(text) <= _TEXT_LIMIT:
         raise _error(q)
-    sign, whole, fraction, suffix = match.groups(default="")
-    digits = int(whole + fraction or "0")
+    sign, integer, fraction, suffix = match.groups(default="")
+    digits = int(integer + fraction or "0")
     if suffix in _BINARY_SUFFIXES:
         notation = Format.BINARY_SI
         # Only this notation is capped when it is read; decimal ones keep their value.

@@ -166,8 +166,8 @@ class LeaderElector:
         if self.is_leader and self._lease is not None:
             try:
                 await self._write(self._renewed(self._lease.spec))
-            except errors.Conflict:
-                pass  # somebody touched the lease: read it, and go on if it is still ours
+            except (errors.Conflict, errors.NotFound):
+                pass  # somebody touched the lease: read it, and go on if it is still ours or nobody's
             else:
                 self._renewed_at = started
                 return True

@@ -386,6 +386,10 @@ class SchedulingQueue:
         """Events kept for replay."""
         return self._in_flight.event_count
 
+    def now(self) -> float:
+        """The queue's clock, seconds."""
+        return self._clock()
+
     def next_wakeup(self) -> float | None:
         """When the first backoff ends, on the queue's clock."""
         return self._backoff.next_expiration()

@@ -221,6 +221,12 @@ class PodInfo:
         #: "namespace/claim" of each claim the pod uses, ephemeral ones by their generated name
         self.pvc_keys: tuple[str, ...] = _pvc_keys(pod) if pod.spec.volumes else ()
 
+    def on_node(self, node_name: str) -> PodInfo:
+        """The same pod with a node: what the cache assumes."""
+        pod = self.pod
+        spec = msgspec.structs.replace(pod.spec, node_name=node_name)
+        return PodInfo(msgspec.structs.replace(pod, spec=spec), self.shape)
+
     def _size_from_status(self) -> None:
         requests = _counted(pod_requests.pod_requests(self.pod, assigned=True))
         if requests != self.requests:

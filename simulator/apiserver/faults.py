@@ -129,19 +129,24 @@ class _WatchFault(Effect):
 
     after_lines: int = 0
 
+    @property
+    def needs_line(self) -> bool:
+        """Whether one more line must come before the fault can do its work."""
+        return False
+
     async def disturb(self, batches: Batches) -> Batches:
-        """Pass on the first lines."""
-        passed = 0
-        async for lines in batches:
-            rest = self.after_lines - passed
-            if lines[:rest]:
-                yield lines[:rest]
-            passed += len(lines[:rest])
-            if passed >= self.after_lines and (lines[rest:] or not self.after_lines):
-                last = await self.strike(lines[rest:])
-                if last:
-                    yield last
-                return
+        """Pass on the first lines, then strike."""
+        left, rest = self.after_lines, list[bytes]()
+        if left or self.needs_line:
+            async for lines in batches:
+                passed, rest = lines[:left], lines[left:]
+                left -= len(passed)
+                if passed:
+                    yield passed
+                if left == 0 and (rest or not self.needs_line):
+                    break
+        if left == 0 and (last := await self.strike(rest)):
+            yield last
 
     async def strike(self, lines: list[bytes]) -> list[bytes]:
         """Do it; what is given back is sent before the stream ends in good order."""
@@ -162,6 +167,11 @@ class WatchCut(_WatchFault):
     """The connection of a watch breaks, between two lines or in the middle of one."""
 
     mid_line: bool = False
+
+    @property
+    def needs_line(self) -> bool:
+        """Half a line needs a line."""
+        return self.mid_line
 
     async def strike(self, lines: list[bytes]) -> list[bytes]:
         """Cut the connection."""
@@ -235,6 +245,11 @@ class Faults:
         self.random = random.Random(seed)
         self._rules: list[Rule] = []
 
+    @property
+    def active(self) -> bool:
+        """Whether any fault is in force."""
+        return bool(self._rules)
+
     def add(
         self, effect: Effect, *, path: str = "", verb: str = "", count: int | None = 1, probability: float = 1.0
     ) -> Rule:
@@ -256,8 +271,6 @@ class Faults:
 
     def strike(self, verb: str, path: str) -> list[Effect]:
         """Give the effects that strike this request, and count them."""
-        if not self._rules:
-            return []
         struck = [rule for rule in self._rules if rule.matches(verb, path) and self._chance(rule)]
         for rule in struck:
             rule.hits += 1

@@ -62,10 +62,9 @@ class Handler:
         """Answer one request, whatever happens."""
         self.requests += 1
         try:
-            effects = self._faults.strike(_verb(request), request.raw_path)
-            if effects:
+            if self._faults.active and (effects := self._faults.strike(_verb(request), request.raw_path)):
                 return await self._serve_disturbed(request, effects)
-            return await self._serve(request, effects)
+            return await self._serve(request, [])
         except ApiError as error:
             return _refusal(error)
         except ConnectionCutError:

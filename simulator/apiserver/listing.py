@@ -64,6 +64,12 @@ def parse_int(query: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+def parse_bool(query: Mapping[str, str], name: str) -> bool:
+    """Read a flag as the real server does: present, and neither false nor 0."""
+    text = query.get(name)
+    return text is not None and text.lower() not in ("false", "0")
+
+
 def parse_version(text: str) -> int | None:
     """Read a resourceVersion; None where none is given."""
     if not text:

@@ -72,10 +72,10 @@ class ApiServer:
     async def start(self) -> Self:
         """Listen; raises OSError when the port is taken."""
         server = web.Server(self._handler, request_factory=_request, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
         await self._runner.setup()
         try:
-            site = web.TCPSite(self._runner, LOOPBACK, self._port, shutdown_timeout=_SHUTDOWN_SECONDS)
+            site = web.TCPSite(self._runner, LOOPBACK, self._port)
             await site.start()
         except OSError:
             await self.stop()

@@ -83,10 +83,15 @@ class Verbs:
         self.registry = registry
         self._clock = clock
         self._random = random.Random(seed)
+        self._second = datetime.min.replace(tzinfo=UTC)
+        self._spelled = ""
 
     def now(self) -> str:
         """Tell the time as objects carry it."""
-        return rfc3339(self._clock())
+        moment = self._clock().replace(microsecond=0)
+        if moment != self._second:
+            self._second, self._spelled = moment, rfc3339(moment)
+        return self._spelled
 
     def collection(self, resource: Resource) -> Collection:
         """Give the collection behind a resource."""

@@ -14,12 +14,11 @@ from aiohttp import web
 from simulator.apiserver import errors
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.faults import ConnectionCutError, Effect
-from simulator.apiserver.listing import parse_int, parse_version
+from simulator.apiserver.listing import parse_bool, parse_int, parse_version
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.store import Store
 from simulator.apiserver.watch_cache import View, Watcher, watch_line
 
-_TRUE = ("true", "1")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -59,9 +58,9 @@ class WatchRequest:
         return cls(
             resource,
             version,
-            query.get("allowWatchBookmarks") in _TRUE,
-            send_initial in _TRUE,
-            send_initial is not None and send_initial not in _TRUE,
+            parse_bool(query, "allowWatchBookmarks"),
+            parse_bool(query, "sendInitialEvents"),
+            send_initial is not None and not parse_bool(query, "sendInitialEvents"),
             parse_int(query, "timeoutSeconds"),
         )
 

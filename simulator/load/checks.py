@@ -32,6 +32,7 @@ from kube.api.quantity import QuantityError, nanos
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _TOLERATION_OPERATORS = ("", "Equal", "Exists", "Gt", "Lt")
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NODE_RULES = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -97,23 +98,30 @@ def _containers(containers: tuple[Container, ...], path: str) -> Iterator[str]:
             yield from _port(port, f"{path}[{index}].ports[{number}]")
 
 
-def _resources(resources: ResourceRequirements, path: str) -> Iterator[str]:
+def _resources(resources: ResourceRequirements, path: str) -> tuple[str, ...]:
     requests, limits = resources.requests, resources.limits
     if not requests and not limits:
-        return
-    yield from _quantities(requests, f"{path}.requests")
-    yield from _quantities(limits, f"{path}.limits")
-    for name, text in requests.items():
-        asked, limit = _amount(text), _amount(limits.get(name, text))
+        return ()
+    return tuple(path + wrong for wrong in _resource_problems(tuple(requests.items()), tuple(limits.items())))
+
+
+@lru_cache(maxsize=65536)
+def _resource_problems(requests: tuple[tuple[str, str], ...], limits: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """Judged once for each distinct set: a large cluster has a few hundred."""
+    upper = dict(limits)
+    wrong = [*_quantities(dict(requests), ".requests"), *_quantities(upper, ".limits")]
+    for name, text in requests:
+        asked, limit = _amount(text), _amount(upper.get(name, text))
         if asked is not None and limit is not None and asked > limit:
-            yield f'{path}.requests.{name}: "{text}": expected no more than the limit "{limits[name]}"'
+            wrong.append(f'.requests.{name}: "{text}": expected no more than the limit "{upper[name]}"')
+    return tuple(wrong)
 
 
 def _port(port: ContainerPort, path: str) -> Iterator[str]:
     for name, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):
         if not 0 <= number <= 65535:
             yield f"{path}.{name}: {number}: expected a port from 1 to 65535"
-    yield from _one_of(port.protocol, ("TCP", "UDP", "SCTP"), f"{path}.protocol")
+    yield from _one_of(port.protocol, _PROTOCOLS, f"{path}.protocol")
 
 
 def _toleration(toleration: Toleration, path: str) -> Iterator[str]:

@@ -27,8 +27,8 @@ from simulator.load.workloads import (
     Census,
     Expansion,
     InvalidWorkloadError,
+    assume_counts,
     template_path,
-    unreadable_counts,
 )
 
 _FINISHED = ("Succeeded", "Failed")
@@ -218,7 +218,7 @@ class _Load:
             earlier.workload = None
         self._workloads[slot.place.kind, slot.place.namespace, name] = slot
         slot.workload = body
-        for text in unreadable_counts(body):
+        for text in assume_counts(body):
             self._problems.warn(slot.place, text)
         self._census.count_owned(body)
 

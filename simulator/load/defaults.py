@@ -141,7 +141,8 @@ def _pod_spec(spec: Body) -> None:
     for container in containers_of(spec):
         for port in mappings(container, "ports"):
             _port(port, host_network)
-        _requests_from_limits(optional(container, "resources"))
+        if container.get("resources"):
+            _requests_from_limits(optional(container, "resources"))
     _pod_level_requests(spec)
     if spec.get("overhead"):
         quantities_to_text(spec, "overhead")
@@ -172,6 +173,8 @@ def _pod_level_requests(spec: Body) -> None:
 
     Where containers do have one, the server writes their sum, which changes nothing: the sum counts without it too.
     """
+    if not spec.get("resources"):
+        return
     resources = optional(spec, "resources")
     requests, limits = quantities_to_text(resources, "requests"), quantities_to_text(resources, "limits")
     if not limits:
@@ -204,7 +207,7 @@ def merge_label_keys(affinity: Any, labels: Body) -> Any:
         for field, operator in _LABEL_KEY_FIELDS.items():
             keys = term.get(field)
             for key in keys if isinstance(keys, list) else ():
-                if key in labels:
+                if isinstance(key, str) and key in labels:
                     _add_expression(term, {"key": key, "operator": operator, "values": [labels[key]]})
     return merged
 
@@ -225,7 +228,7 @@ def _add_expression(term: Body, expression: Body) -> None:
     if not isinstance(selector, dict):
         return
     expressions = selector.get("matchExpressions") or []
-    if expression not in expressions:
+    if isinstance(expressions, list) and expression not in expressions:
         selector["matchExpressions"] = [*expressions, expression]
 
 

@@ -247,8 +247,8 @@ def _key(body: Body) -> OwnerKey:
 
 def _count(parent: Body, name: str, *, absent: int = 1, path: str = "spec") -> int:
     value = parent.get(name)
-    if value is None or isinstance(value, str):
-        return absent  # a text is a placeholder of a template: `unreadable_counts` tells
+    if value is None:
+        return absent
     if type(value) is not int or not 0 <= value <= MAX_REPLICAS:
         raise InvalidWorkloadError(f"{path}.{name}: {value!r}: expected a whole number from 0 to {MAX_REPLICAS}")
     return value
@@ -265,12 +265,14 @@ def _check_template(body: Body) -> None:
         raise InvalidWorkloadError(template_path(body["kind"]) + explain(error, template)) from error
 
 
-def unreadable_counts(body: Body) -> Iterator[str]:
-    """Counts that hold a placeholder (NUM_NODES) where a tool was to put a number; one is assumed."""
+def assume_counts(body: Body) -> Iterator[str]:
+    """Where a tool was to put a number for a placeholder (NUM_NODES), one is assumed, with a word about it."""
     spec = optional(body, "spec")
     for name in ("replicas", "parallelism", "completions"):
-        if isinstance(spec.get(name), str):
-            yield f"spec.{name}: {spec[name]!r}: expected a whole number, 1 is assumed"
+        value = spec.get(name)
+        if isinstance(value, str):
+            spec[name] = 1
+            yield f"spec.{name}: {value!r}: expected a whole number, 1 is assumed"
 
 
 def _template(spec: Body, path: str = "spec.template.") -> Body:

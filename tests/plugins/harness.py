@@ -22,7 +22,14 @@ from scheduler.cache import SchedulerCache
 from scheduler.framework.cluster_event import ClusterEvent
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Client, Handle
-from scheduler.framework.plugin import FilterPlugin, Plugin, PreFilterPlugin, PreFilterResult, PreScorePlugin, ScorePlugin
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    ScorePlugin,
+)
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.snapshot.node_info import NodeInfo
@@ -183,7 +190,9 @@ class Bench:
 
     # --- PreScore and Score -------------------------------------------------------------------------------
 
-    def score(self, pod: Pod, *, feasible: Iterable[str] | None = None, normalized: bool = True) -> dict[str, int] | None:
+    def score(
+        self, pod: Pod, *, feasible: Iterable[str] | None = None, normalized: bool = True
+    ) -> dict[str, int] | None:
         """Node name to score of the feasible nodes (all, unless named); None where PreScore skips.
 
         Raw scores of a subset must be those of the whole where the plugin's scope says so.

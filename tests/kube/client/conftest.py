@@ -42,7 +42,7 @@ class FakeServer:
         self.version = 100
         self.tokens: set[str] | None = None
         self.page_size = 0
-        self._replies: list[tuple[str, bool, Reply]] = []
+        self._replies: list[tuple[str, bool, str, Reply]] = []
         self._changed = asyncio.Condition()
 
     # What a test sets up
@@ -53,7 +53,7 @@ class FakeServer:
         self.version += 1
         meta = {"name": name, "uid": f"uid-{name}", **fields.pop("metadata", {})}
         if "/namespaces/" in path or path.endswith("/pods"):
-            meta.setdefault("namespace", "default")
+            meta.setdefault("namespace", path.split("/")[-2] if "/namespaces/" in path else "default")
         obj = {"metadata": {**meta, "resourceVersion": str(self.version)}, **fields}
         self.events.append((self.version, "MODIFIED" if name in known else "ADDED", obj))
         known[name] = obj
@@ -71,8 +71,8 @@ class FakeServer:
         async with self._changed:
             self._changed.notify_all()
 
-    def once(self, method: str, reply: Reply, *, watch: bool = False, times: int = 1) -> None:
-        self._replies += [(method, watch, reply)] * times
+    def once(self, method: str, reply: Reply, *, watch: bool = False, path: str = "", times: int = 1) -> None:
+        self._replies += [(method, watch, path, reply)] * times
 
     def seen(self, method: str, *, watch: bool = False) -> list[Seen]:
         return [request for request in self.requests if request.method == method and request.is_watch is watch]
@@ -92,8 +92,8 @@ class FakeServer:
             )
         )
         watch = self.requests[-1].is_watch
-        for index, (method, wants_watch, reply) in enumerate(self._replies):
-            if method == request.method and wants_watch is watch:
+        for index, (method, wants_watch, path, reply) in enumerate(self._replies):
+            if method == request.method and wants_watch is watch and path in ("", request.path):
                 del self._replies[index]
                 return await reply(request)
         if self.tokens is not None and request.headers.get("Authorization", "")[7:] not in self.tokens:
@@ -132,7 +132,9 @@ class FakeServer:
 
     def _post(self, path: str, body: bytes, _request: web.Request) -> web.Response:
         if path.endswith("/binding"):
-            return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}, status=201)
+            return web.json_response(
+                {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}, status=201
+            )
         obj = json.loads(body)
         name = obj["metadata"]["name"]
         if name in self.objects.get(path, {}):
@@ -167,7 +169,9 @@ class FakeServer:
         return web.json_response({"kind": "Status", "status": "Success"})
 
 
-def status(code: int, reason: str, message: str = "", headers: dict[str, str] | None = None, **more: Any) -> web.Response:
+def status(
+    code: int, reason: str, message: str = "", headers: dict[str, str] | None = None, **more: Any
+) -> web.Response:
     body = {"kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": message, **more}
     return web.json_response(body, status=code, headers=headers)
 
@@ -257,3 +261,13 @@ async def server():
 async def client(server: FakeServer):
     async with Client(Credentials(server.url), qps=-1) as connected:
         yield connected
+
+
+@asynccontextmanager
+async def running(*coroutines):
+    """Run these beside the test's body, and cancel them when it is done."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+        yield
+        for task in tasks:
+            task.cancel()

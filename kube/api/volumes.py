@@ -1,0 +1,210 @@
+"""Volumes and claims: which claims a pod uses, when a claim is bound, which volume suits a claim on which node.
+
+Anybody may call it; these are the readable rules for one object or one node. It never looks anything up: whoever has
+the claim, the volume or the class hands it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kube.api import quantity
+from kube.api.core import NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from kube.api.labels import selector_of
+from kube.api.meta import ObjectMeta, controller_of
+from kube.api.node_affinity import match_node_selector
+from kube.api.storage import CSIStorageCapacity, StorageClass, TopologySelectorTerm
+
+STORAGE = "storage"
+FILESYSTEM = "Filesystem"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+#: on a claim: it has been bound completely; the value does not matter
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+#: on a volume or claim: not its author but a controller bound it
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+#: on a claim: the node for which a volume shall be provisioned
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+#: what storageClassName was called before 1.6; still wins where it is set
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+# --- a pod and its claims ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """A claim that a pod uses, by the name it has (or will have once the ephemeral volume controller made it)."""
+
+    name: str
+    ephemeral: bool
+
+
+def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+    """The claims of a pod, in the order of its volumes."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield ClaimUse(volume.persistent_volume_claim.claim_name, ephemeral=False)
+        elif volume.ephemeral is not None:
+            yield ClaimUse(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Whether the pod names the claim, or its ephemeral volume will have that name."""
+    meta = claim.metadata
+    return pod.metadata.namespace == meta.namespace and any(use.name == meta.name for use in claim_uses(pod))
+
+
+def has_claim(volume: Volume) -> bool:
+    """Whether a volume is backed by a claim."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def not_owned(pod: Pod, claim: PersistentVolumeClaim) -> str:
+    """What is wrong where the claim of an ephemeral volume was not made for this pod; "" where nothing is."""
+    owner = controller_of(claim.metadata)
+    if owner is not None and owner.uid == pod.metadata.uid:
+        return ""
+    return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+
+
+def not_found(kind: str, name: str) -> str:
+    """The API server's words: `persistentvolumeclaim "data" not found`."""
+    return f'{kind} "{name}" not found'
+
+
+# --- classes and binding -----------------------------------------------------------------------------------------
+
+
+def claim_class(claim: PersistentVolumeClaim) -> str:
+    """The name of the claim's storage class, "" for none."""
+    return claim.metadata.annotations.get(_CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
+
+
+def volume_class(volume: PersistentVolume) -> str:
+    """The name of the volume's storage class, "" for none."""
+    return volume.metadata.annotations.get(_CLASS_ANNOTATION) or volume.spec.storage_class_name
+
+
+def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
+    """Bound from both sides: it names its volume and the controller has finished."""
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def waits_for_consumer(storage_class: StorageClass) -> bool:
+    """Whether claims of the class are bound once a pod that uses them has a node."""
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def provisions(storage_class: StorageClass) -> bool:
+    """Whether somebody makes volumes of this class on demand."""
+    return storage_class.provisioner not in ("", NO_PROVISIONER)
+
+
+def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume is reserved for the claim; a reference without UID is one that its author wrote."""
+    ref = volume.spec.claim_ref
+    if ref is None or ref.name != claim.metadata.name or ref.namespace != claim.metadata.namespace:
+        return False
+    return not ref.uid or ref.uid == claim.metadata.uid
+
+
+def request_of(claim: PersistentVolumeClaim) -> int:
+    """The size the claim asks for, exact, in nanos; 0 where it names none."""
+    return quantity.nanos(claim.spec.resources.requests.get(STORAGE, "0"))
+
+
+def capacity_of(volume: PersistentVolume) -> int:
+    """The size of the volume, exact, in nanos."""
+    return quantity.nanos(volume.spec.capacity.get(STORAGE, "0"))
+
+
+# --- which volume for which claim --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Volumes for a claim, whatever the node: the one reserved for it, or the suitable free ones, smallest first."""
+
+    reserved: PersistentVolume | None = None
+    free: tuple[PersistentVolume, ...] = ()
+
+
+def candidates_for(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Candidates:
+    """The volumes of the claim's class that suit it. Raises SelectorError for a selector Kubernetes would refuse."""
+    selected = selector_of(claim.spec.selector) if claim.spec.selector is not None else None
+    free = []
+    for volume in volumes:
+        if volume.spec.claim_ref is not None and not is_bound_to(volume, claim):
+            continue
+        if not _fits(volume, claim):
+            continue
+        if is_bound_to(volume, claim):
+            return Candidates(reserved=volume)
+        if volume.status.phase != "Available" or (selected is not None and not selected(volume.metadata.labels)):
+            continue
+        if set(claim.spec.access_modes) <= set(volume.spec.access_modes):
+            free.append(volume)
+    # Among equally small ones any will do; by name the choice is the same each time.
+    return Candidates(free=tuple(sorted(free, key=lambda volume: (capacity_of(volume), volume.metadata.name))))
+
+
+def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """What even a volume reserved for the claim must fulfil."""
+    return (
+        volume_class(volume) == claim_class(claim)
+        and capacity_of(volume) >= request_of(claim)
+        and (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
+        and (volume.spec.volume_attributes_class_name or "") == (claim.spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def pick(candidates: Candidates, labels: Mapping[str, str], taken: Iterable[str]) -> PersistentVolume | None:
+    """The volume for a claim on a node with these labels, those that other claims of the pod took left out.
+
+    A volume reserved for the claim is the only one that will do.
+    """
+    if candidates.reserved is not None:
+        return candidates.reserved if reachable(candidates.reserved, labels) else None
+    return next((v for v in candidates.free if v.metadata.name not in taken and reachable(v, labels)), None)
+
+
+def required_affinity(volume: PersistentVolume) -> NodeSelector | None:
+    """The nodes the volume can be reached from; None: all."""
+    return volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+
+
+def reachable(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels reaches the volume. Only labels count, the node's name does not."""
+    required = required_affinity(volume)
+    return required is None or match_node_selector(required, labels, "")
+
+
+# --- provisioning ------------------------------------------------------------------------------------------------
+
+
+def topology_allowed(terms: tuple[TopologySelectorTerm, ...], labels: Mapping[str, str]) -> bool:
+    """Whether volumes may be made for a node: one of the terms holds, or there are none. An empty term never holds."""
+    return not terms or any(
+        term.match_label_expressions and all(labels.get(e.key) in e.values for e in term.match_label_expressions)
+        for term in terms
+    )
+
+
+def volume_limit(capacity: CSIStorageCapacity) -> int | None:
+    """The largest volume that can be made, in bytes; None where the driver does not say."""
+    limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
+    return None if limit is None else quantity.value(limit)
+
+
+def is_newer(meta: ObjectMeta, than: ObjectMeta) -> bool:
+    """Whether an object is of a later resourceVersion; versions that are no numbers are never later."""
+    return _version(meta) > _version(than)
+
+
+def _version(meta: ObjectMeta) -> int:
+    return int(meta.resource_version) if meta.resource_version.isdecimal() else 0

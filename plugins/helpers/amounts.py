@@ -1,0 +1,132 @@
+"""Resource amounts over the nodes of a view, exact however large, and Go's integer division on them.
+
+The snapshot's columns hold whole numbers in float64. A resource that some node offers in amounts too large for exact
+float division (`Snapshot.wide_resources`) is read from the NodeInfos as Python integers instead, in arrays of objects:
+slow, but right, and unheard of for cpu and memory below 81 TiB.
+
+Only plugins call it. All arrays are `(size,)`; rows without a node have 0 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.snapshot.columns import Mask, Vector
+from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.snapshot import Nodes, Snapshot
+
+#: up to this many rows are looked at one by one in Python, which then costs less than the calls of array functions
+FEW_ROWS = 12
+
+#: float64 whole numbers, or Python integers in an array of objects
+Amounts = NDArray[Any]
+
+
+def are_few(nodes: Nodes) -> bool:
+    """Whether the view is some few rows that changed, and not a cluster."""
+    return nodes.rows is not None and len(nodes.rows) <= FEW_ROWS
+
+
+def allocatable(nodes: Nodes, resource: str) -> Amounts:
+    """What the nodes offer of a resource."""
+    if resource in nodes.snapshot.wide_resources:
+        return _exact(nodes, lambda info: info.allocatable.get(resource, 0))
+    return nodes.allocatable(resource)
+
+
+def requested(nodes: Nodes, resource: str) -> Amounts:
+    """What the pods on the nodes request of a resource."""
+    if resource in nodes.snapshot.wide_resources:
+        return _exact(nodes, lambda info: info.requested.get(resource, 0))
+    return nodes.requested(resource)
+
+
+def free(nodes: Nodes, resource: str) -> Amounts:
+    """Allocatable minus requested."""
+    if resource in nodes.snapshot.wide_resources:
+        return _exact(nodes, lambda info: info.allocatable.get(resource, 0) - info.requested.get(resource, 0))
+    return nodes.free(resource)
+
+
+def scoring_requested(nodes: Nodes, resource: str) -> Amounts:
+    """What scoring takes as requested: for cpu and memory a container that requests none counts too."""
+    if resource not in {"cpu", "memory"}:
+        return requested(nodes, resource)
+    if resource in nodes.snapshot.wide_resources:
+        return _exact(nodes, lambda info: info.non_zero_cpu if resource == "cpu" else info.non_zero_memory)
+    return nodes.non_zero(resource)
+
+
+def divide(dividend: Amounts, divisor: Amounts) -> Amounts:
+    """Go's integer division, for non-negative dividends and positive divisors; the dividend's array is reused."""
+    if dividend.dtype.hasobject or divisor.dtype.hasobject:
+        return dividend // divisor
+    np.divide(dividend, divisor, out=dividend)
+    return np.floor(dividend, out=dividend)
+
+
+class Capacity:
+    """What the nodes of a view offer of a resource, fit to divide by."""
+
+    __slots__ = ("amounts", "offered")
+
+    def __init__(self, amounts: Amounts, offered: Mask | None) -> None:
+        #: positive: 1 where a node offers none
+        self.amounts = amounts
+        #: where the resource is offered; None: by all nodes
+        self.offered = offered
+
+
+class Capacities:
+    """Capacities of all rows by resource, made once until a node changes. Owner: the snapshot, which reports changes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._known: dict[str, Capacity] = {}
+        self._epoch = -1
+
+    def node_changed(self, row: int, node: NodeInfo | None) -> None:
+        """The next question finds the columns written and a new epoch."""
+
+    def pod_added(self, row: int, pod: PodInfo) -> None:
+        """Pods do not change what a node offers."""
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """Pods do not change what a node offers."""
+
+    def of(self, nodes: Nodes, resource: str) -> Capacity:
+        """The capacity of the view's nodes."""
+        if self._epoch != self._snapshot.node_epoch:
+            self._known.clear()
+            self._epoch = self._snapshot.node_epoch
+        whole = self._known.get(resource)
+        if whole is None:
+            whole = self._known[resource] = self._make(resource)
+        if nodes.rows is None:
+            return whole
+        offered = None if whole.offered is None else whole.offered.take(nodes.rows)
+        return Capacity(whole.amounts.take(nodes.rows), offered)
+
+    def _make(self, resource: str) -> Capacity:
+        everybody = self._snapshot.nodes
+        capacity = allocatable(everybody, resource)
+        offered = capacity > 0
+        everywhere = bool(offered[everybody.column("alive")].all())
+        return Capacity(np.where(offered, capacity, 1), None if everywhere else offered)
+
+
+def as_vector(amounts: Amounts) -> Vector:
+    """The nearest float64 of each amount, as Go converts an int64."""
+    return amounts.astype(np.float64, copy=False)
+
+
+def _exact(nodes: Nodes, amount: Callable[[NodeInfo], int]) -> Amounts:
+    amounts = np.zeros(nodes.size, object)
+    for i, info in nodes.infos():
+        amounts[i] = amount(info)
+    return amounts

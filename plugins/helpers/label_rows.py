@@ -1,0 +1,147 @@
+"""Rows by label: which rows of the snapshot a node selector or a label selector means, worked out once per selector.
+
+Volumes, storage capacities and classes name nodes by their labels, and many name the same ones. What was worked out is
+kept until a node object changes. Masks and row arrays handed out are shared: nobody writes to them.
+
+Owner: the plugin that made it. Read after a refresh, over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kube.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from kube.api.labels import EXISTS, IN, NOT_IN, Requirements, requirement_matches
+from kube.api.node_affinity import match_expression, match_field
+from scheduler.snapshot.columns import Codes, LabelValues, Mask
+from scheduler.snapshot.snapshot import Snapshot
+
+#: selectors remembered at a time
+MAX_KEPT = 4096
+
+
+class LabelRows:
+    """Selector to rows."""
+
+    __slots__ = ("_by_value", "_masks", "_snapshot", "_stamp")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._stamp: tuple[int, int] = (-1, -1)
+        self._masks: dict[Any, Mask] = {}
+        #: label key -> value -> rows
+        self._by_value: dict[str, dict[str, Codes]] = {}
+
+    def by_node_selector(self, selector: NodeSelector) -> Mask:
+        """`(rows,)` rows whose labels match one of the terms. Terms see no node name, as for volumes (facts 2.9)."""
+        self._renew()
+        mask = self._masks.get(selector)
+        if mask is None:
+            mask = self._none()
+            for term in selector.node_selector_terms:
+                mask |= self._term(term)
+            self._keep(selector, mask)
+        return mask
+
+    def by_requirements(self, requirements: Requirements | None) -> Mask:
+        """`(rows,)` rows whose labels a label selector in canonical form selects; None selects none."""
+        self._renew()
+        if requirements is None:
+            return self._none()
+        mask = self._masks.get(requirements)
+        if mask is None:
+            mask = self._snapshot.nodes.all
+            for key, operator, values in requirements:
+                mask &= self._holding(key, operator, values, requirement_holds(key, operator, values))
+            self._keep(requirements, mask)
+        return mask
+
+    def with_value(self, key: str, value: str) -> Codes:
+        """Rows whose label has this value: one look-up, for the many objects that name a single node."""
+        self._renew()
+        by_value = self._by_value.get(key)
+        if by_value is None:
+            by_value = self._by_value[key] = self._group(key)
+        rows = by_value.get(value)
+        return np.zeros(0, np.intp) if rows is None else rows
+
+    def _renew(self) -> None:
+        stamp = (self._snapshot.node_epoch, self._snapshot.size)
+        if stamp != self._stamp or len(self._masks) > MAX_KEPT:
+            self._masks.clear()
+            self._by_value.clear()
+            self._stamp = stamp
+
+    def _keep(self, key: Any, mask: Mask) -> None:
+        mask.flags.writeable = False
+        self._masks[key] = mask
+
+    def _none(self) -> Mask:
+        return self._snapshot.nodes.none
+
+    def _term(self, term: NodeSelectorTerm) -> Mask:
+        """An empty term matches nothing."""
+        if not term.match_expressions and not term.match_fields:
+            return self._none()
+        if not all(match_field(field, "") for field in term.match_fields):
+            return self._none()
+        mask = self._snapshot.nodes.all
+        for e in term.match_expressions:
+            mask &= self._holding(e.key, e.operator, e.values, expression_holds(e))
+        return mask
+
+    def _holding(self, key: str, operator: str, values: Iterable[str], holds: Any) -> Mask:
+        """Rows for which a requirement on one label holds, by a table over the label's values."""
+        label = self._snapshot.label(key)
+        found: Mask = _table(label, operator, values, holds).take(self._snapshot.nodes.label_codes(key))
+        return found
+
+    def _group(self, key: str) -> dict[str, Codes]:
+        label = self._snapshot.label(key)
+        codes = self._snapshot.nodes.label_codes(key)
+        order: Codes = codes.argsort(kind="stable")
+        starts = np.searchsorted(codes.take(order), np.arange(len(label.values) + 1)).tolist()
+        return {
+            value: order[starts[code] : starts[code + 1]]
+            for code, value in enumerate(label.values.values)
+            if value is not None
+        }
+
+
+def expression_holds(expression: NodeSelectorRequirement) -> Any:
+    """A node selector's expression, as a function of the label's value or None."""
+    return lambda value: match_expression(expression, {} if value is None else {expression.key: value})
+
+
+def requirement_holds(key: str, operator: str, values: tuple[str, ...]) -> Any:
+    """A label selector's requirement, as a function of the label's value or None."""
+    return lambda value: requirement_matches((key, operator, values), {} if value is None else {key: value})
+
+
+def single_value(selector: NodeSelector) -> tuple[str, str] | None:
+    """(key, value) where a selector asks for just one value of one label: a local volume's hostname."""
+    if len(selector.node_selector_terms) != 1:
+        return None
+    term = selector.node_selector_terms[0]
+    if term.match_fields or len(term.match_expressions) != 1:
+        return None
+    e = term.match_expressions[0]
+    return (e.key, e.values[0]) if e.operator == IN and len(e.values) == 1 else None
+
+
+def _table(label: LabelValues, operator: str, values: Iterable[str], holds: Any) -> Mask:
+    """Per code of the label, whether the requirement holds. A hostname label has as many codes as there are nodes."""
+    table = np.zeros(len(label.values), np.bool_)
+    wanted = tuple(values)
+    if operator in (IN, NOT_IN) and wanted:
+        table[[label.values.code_of[value] for value in wanted if value in label.values.code_of]] = True
+        return np.logical_not(table) if operator == NOT_IN else table
+    if operator == EXISTS and not wanted:
+        table[LabelValues.ABSENT + 1 :] = True
+        return table
+    for code, value in enumerate(label.values.values):
+        table[code] = holds(value)
+    return table

@@ -1,0 +1,120 @@
+"""`podium demo`: an embedded cluster and the service in one process, and a real workload pushed through over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from kube.api.core import Pod
+from kube.client.auth import from_kubeconfig
+from kube.client.rest import Client
+from podium import demo_workload
+from podium.configuration import Effective, add_config_arguments, read_configuration
+from podium.demo_report import DemoReport, Progress
+from podium.logs import set_up
+from podium.running import run_loop
+from podium.wiring import PODS, Options, Service
+from simulator.cluster import Cluster
+
+#: the demo waits this long for something to happen before it settles for what is bound, seconds
+QUIET = 1.5
+_BATCH = 50
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add the command to the program's parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "demo",
+        help="an embedded cluster and the service in one process, with a real workload",
+        description="Start an embedded cluster and podium, schedule a workload over HTTP, and show what went where.",
+    )
+    parser.add_argument("--nodes", type=int, default=30, metavar="N", help="hollow nodes (default: 30)")
+    parser.add_argument("--pods", type=int, default=600, metavar="N", help="pods to schedule (default: 600)")
+    parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", default=[],
+                        help="schedule the workloads of these manifests instead")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="decides the workload and ties (default: 0)")
+    parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
+    add_config_arguments(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the whole way of a pod; 0 when every pod that can fit is bound."""
+    set_up(-1)
+    return run_loop(demo(args, read_configuration(args)))
+
+
+async def demo(args: argparse.Namespace, effective: Effective) -> int:
+    """The cluster, the service and the workload."""
+    objects = _objects(args)
+    async with Cluster(args.port, seed=args.seed) as cluster:
+        for name, template in demo_workload.nodes(args.nodes):
+            cluster.add_node(template, name)
+        kubeconfig = _write_kubeconfig(cluster)
+        credentials = await from_kubeconfig(str(kubeconfig))
+        async with Client(credentials, qps=-1, burst=0) as client:
+            service = Service(client, effective, Options(leader_elect=False, seed=args.seed))
+            await service.build()
+            report = DemoReport(service)
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(service.run())
+                await service.synced.wait()
+                await _push(cluster, objects, report)
+                report.print()
+                if args.keep:
+                    await _keep(kubeconfig)
+                service.stop()
+                await running
+    return 0
+
+
+def _objects(args: argparse.Namespace) -> list[dict[str, Any]]:
+    if args.filename:
+        from podium.manifests import objects_for_cluster
+
+        return objects_for_cluster(args.filename)
+    return [
+        *demo_workload.priority_classes(),
+        *demo_workload.services(),
+        *demo_workload.pods(args.pods, args.nodes, args.seed),
+    ]
+
+
+def _write_kubeconfig(cluster: Cluster) -> Path:
+    path = Path(tempfile.mkdtemp(prefix="podium-")) / "kubeconfig"
+    path.write_text(cluster.kubeconfig())
+    return path
+
+
+async def _push(cluster: Cluster, objects: Iterable[dict[str, Any]], report: DemoReport) -> None:
+    """Create everything, and wait until nothing happens any more."""
+    with Progress(report) as progress:
+        for i, obj in enumerate(objects):
+            created = cluster.server.create(obj)
+            if obj["kind"] == "Pod":
+                report.created(created["metadata"]["uid"])
+            if i % _BATCH == 0:
+                progress.update()
+                await asyncio.sleep(0)
+        while not report.settled(QUIET):
+            progress.update()
+            await asyncio.sleep(0.05)
+
+
+async def _keep(kubeconfig: Path) -> None:
+    """Until interrupted."""
+    print(f"\nexport KUBECONFIG={kubeconfig}\nkubectl get pods -o wide      # Ctrl-C ends the demo", file=sys.stderr)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, stop.set)
+    await stop.wait()

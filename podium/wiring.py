@@ -1,0 +1,257 @@
+"""The wiring: the one place that builds the whole service, and its life from the first list to the last bind.
+
+`Service.build` asks the server what it has and puts the parts together; `Service.run` lists, waits until informers and handlers have synced, then schedules (as leader, where configured)
+until it is stopped. `podium run` and `podium demo` both use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from config.types import Configuration
+from kube.api.core import Node, Pod
+from kube.api.meta import ApiObject
+from kube.api.resources import RESOURCES
+from kube.client.discovery import Discovery
+from kube.client.event_recorder import EventRecorder, EventType
+from kube.client.informer import InformerFactory
+from kube.client.leader_election import ElectionConfig, LeaderElector
+from kube.client.rest import Client, Selection
+from podium.configuration import Effective
+from podium.informer_listers import InformerListers
+from podium.plugin_client import PluginClient
+from scheduler.cache import SchedulerCache
+from scheduler.event_handlers import EventHandlers
+from scheduler.framework.cluster_event import EventResource
+from scheduler.framework.handle import EventFunction, Handle
+from scheduler.framework.registry import build_framework
+from scheduler.framework.runtime import Framework
+from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.metrics import Metrics
+from scheduler.queue.nominator import Nominator
+from scheduler.queue.profile_hooks import hooks_of
+from scheduler.queue.scheduling_queue import QueueConfig, SchedulingQueue
+from scheduler.scheduler import Parts, Scheduler
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.status_patches import StatusPatches
+
+log = logging.getLogger(__name__)
+
+#: finished pods leave the informer, so their room is free at once (facts 2.12)
+PODS = Selection(field_selector="status.phase!=Succeeded,status.phase!=Failed")
+#: upstream's default of clientConnection.qps: a limit nobody chose does not throttle binds
+DEFAULT_QPS = 50.0
+_HANDLED = frozenset({EventResource.POD, EventResource.NODE, EventResource.WILDCARD})
+_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
+
+
+@dataclass(slots=True)
+class Options:
+    """What a command decides about the service, besides the configuration file."""
+
+    leader_elect: bool = True
+    seed: int | None = None
+    identity: str = ""
+
+
+class Service:
+    """podium, running. Owner: a command."""
+
+    def __init__(self, client: Client, effective: Effective, options: Options | None = None) -> None:
+        self.client = client
+        self.configuration: Configuration = effective.value
+        self.effective = effective
+        self.options = options or Options()
+        self.metrics = Metrics()
+        self.snapshot = Snapshot()
+        self.cache = SchedulerCache(self.snapshot)
+        self.discovery = Discovery(client)
+        self.factory = InformerFactory(client)
+        self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
+        qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
+        self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
+        binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
+        self.plugin_client = PluginClient(client, binder)
+        self.elector: LeaderElector | None = None
+        self.synced = asyncio.Event()
+        self.scheduler: Scheduler
+        self._stop = asyncio.Event()
+        self._listers: InformerListers
+
+    # --- building -----------------------------------------------------------------------------------------
+
+    async def build(self) -> None:
+        """Ask the server what it has, and put everything together. Raises ApiError if the server cannot be asked."""
+        missing = await self.discovery.choose(*(resource.type for resource in RESOURCES))
+        await self.recorder.choose_api(self.discovery)
+        self._listers = InformerListers(self.factory, missing)
+        pods = self.factory.informer(Pod, PODS)
+        self._listers.use("Pod", pods.indexer)
+        nominator, waiting = Nominator(), WaitingPods()
+        frameworks = self._frameworks(nominator, waiting)
+        hooks = {name: hooks_of(framework) for name, framework in frameworks.items()}
+        queue = SchedulingQueue(
+            lambda pod: hooks.get(pod.spec.scheduler_name),
+            nominator,
+            next(iter(frameworks.values())).queue_sort.sort_key,
+            asyncio.get_running_loop().time,
+            self._queue_config(),
+            self.metrics.incoming_observer(),
+        )
+        self.scheduler = Scheduler(
+            Parts(
+                cache=self.cache,
+                queue=queue,
+                frameworks=frameworks,
+                metrics=self.metrics,
+                patches=StatusPatches(self._patch_status, self.metrics.dropped_patches.inc),
+                event=self._event(next(iter(frameworks))),
+                current_pod=lambda namespace, name: pods.indexer.get_by(namespace, name),
+                percentages=self._percentages(),
+            )
+        )
+        self._late_bind(frameworks, queue)
+        self._add_handlers(EventHandlers(self.cache, queue, waiting, frameworks.keys()), frameworks, missing)
+
+    def _frameworks(self, nominator: Nominator, waiting: WaitingPods) -> dict[str, Framework]:
+        rng = random.Random(self.options.seed)
+        frameworks = {}
+        for profile in self.configuration.profiles:
+            name = profile.scheduler_name
+            handle = Handle(
+                snapshot=self.snapshot,
+                profile=name,
+                listers=self._listers,
+                nominator=nominator,
+                waiting_pods=waiting,
+                feature_gates=self.effective.gates,
+                random=rng,
+                now=time.time,
+                client=self.plugin_client,
+                event=self._event(name),
+            )
+            observe = self.metrics.point_observer(name)
+            frameworks[name] = build_framework(profile, self.effective.registry, handle, observe)
+        return frameworks
+
+    def _late_bind(self, frameworks: Mapping[str, Framework], queue: SchedulingQueue) -> None:
+        """What plugins reach of queue and scheduler, which are built from the plugins' hints."""
+        for framework in frameworks.values():
+            framework.handle.activate = queue.activate
+            framework.handle.report = queue.move_all_to_active_or_backoff_queue
+            framework.handle.spawn = self.scheduler.spawn
+
+    def _queue_config(self) -> QueueConfig:
+        return QueueConfig(
+            initial_backoff=self.configuration.pod_initial_backoff_seconds,
+            max_backoff=self.configuration.pod_max_backoff_seconds,
+            pop_from_backoff=self.effective.gates.get("SchedulerPopFromBackoffQ", True),
+        )
+
+    def _percentages(self) -> dict[str, int]:
+        default = self.configuration.percentage_of_nodes_to_score
+        return {p.scheduler_name: p.percentage_of_nodes_to_score or default for p in self.configuration.profiles}
+
+    def _event(self, profile: str) -> EventFunction:
+        def event(regarding: Pod, related: Pod | None, kind: str, reason: str, action: str, note: str) -> None:
+            controller = regarding.spec.scheduler_name or profile
+            self.recorder.event(
+                regarding, EventType(kind), reason, action, note, controller=controller, related=related
+            )
+
+        return event
+
+    async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
+
+    def _add_handlers(
+        self, handlers: EventHandlers, frameworks: Mapping[str, Framework], missing: frozenset[type[ApiObject]]
+    ) -> None:
+        pods = self.factory.informer(Pod, PODS)
+        pods.add_handler(add=handlers.add_pod, update=handlers.update_pod, delete=handlers.delete_pod)
+        nodes = self.factory.informer(Node)
+        nodes.add_handler(add=handlers.add_node, update=handlers.update_node, delete=handlers.delete_node)
+        for kind in sorted(_event_kinds(frameworks)):
+            type_ = _TYPES.get(kind)
+            if type_ is not None and type_ not in missing:
+                add, update, delete = handlers.others(kind)
+                self._listers(kind)
+                self.factory.informer(type_).add_handler(add=add, update=update, delete=delete)
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """From the first list until `stop`. Raises what makes the service impossible: ApiError, LeadershipLost."""
+        async with asyncio.TaskGroup() as group:
+            background = [
+                group.create_task(self.client.credentials.keep_fresh(), name="credentials"),
+                group.create_task(self.recorder.run(), name="event recorder"),
+            ]
+            informers = group.create_task(self._run_informers(), name="informers")
+            await self.factory.wait_for_sync()
+            # What was listed stays for good: the collector need not look at it again.
+            gc.collect()
+            gc.freeze()
+            self.synced.set()
+            log.info("synced: %d nodes, %d assigned pods", self.cache.node_count(), len(self.cache.pods))
+            await self._schedule()
+            await self.recorder.flush()
+            for task in (*background, informers):
+                task.cancel()
+
+    async def _run_informers(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._listers.started(group)
+            self.factory.start(group)
+
+    async def _schedule(self) -> None:
+        election = self.configuration.leader_election
+        if not (election.leader_elect and self.options.leader_elect):
+            await self.scheduler.run()
+            return
+        config = ElectionConfig(
+            namespace=election.resource_namespace,
+            name=election.resource_name,
+            identity=self.identity,
+            lease_duration=election.lease_duration.seconds,
+            renew_deadline=election.renew_deadline.seconds,
+            retry_period=election.retry_period.seconds,
+        )
+        self.elector = LeaderElector(self.client, config)
+        async with asyncio.TaskGroup() as group:
+            leading = group.create_task(self.elector.run(self.scheduler.run), name="leader election")
+            stopping = group.create_task(self._stop_waiting(self.elector, leading), name="stop")
+            leading.add_done_callback(lambda _: stopping.cancel())
+
+    async def _stop_waiting(self, elector: LeaderElector, leading: asyncio.Task[None]) -> None:
+        """A replica that does not lead has nothing to finish."""
+        await self._stop.wait()
+        if not elector.is_leader:
+            leading.cancel()
+
+    def stop(self) -> None:
+        """No new cycles; binds in flight end, the lease is released, `run` returns."""
+        self._stop.set()
+        self.scheduler.stop()
+
+
+def _event_kinds(frameworks: Mapping[str, Framework]) -> set[str]:
+    """The kinds that some plugin wants to hear of."""
+    kinds = {
+        str(registered.event.resource)
+        for framework in frameworks.values()
+        for plugin in framework.plugins()
+        for registered in plugin.events or ()
+    }
+    return kinds - _HANDLED

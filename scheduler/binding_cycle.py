@@ -1,0 +1,169 @@
+"""The binding cycle: from an assumed pod to a bound one, one task a pod (facts 2.8).
+
+PreBindPreFlight, nominatedNodeName where the pod will have to wait, WaitOnPermit, PreBind, Bind, PostBind. Any
+failure goes one way: unreserve, forget, tell the pods that wait for the room, back to the queue.
+
+Owner of the tasks: Scheduler. This is where podium awaits the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from kube.api.core import Pod
+from kube.client.errors import ApiError
+from scheduler.cache import SchedulerCache
+from scheduler.failure import Failure, FailureHandler
+from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.runtime import Framework
+from scheduler.framework.status import Code, Status, error, unschedulable
+from scheduler.metrics import Metrics
+from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot.pod_info import PodInfo
+from scheduler.status_patches import StatusPatches
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Assumed:
+    """A pod that was assumed and reserved on a node."""
+
+    framework: Framework
+    state: CycleState
+    item: QueuedPodInfo
+    #: the pod with its node name, as the cache counts it
+    pod_info: PodInfo
+    node_name: str
+    waits_on_permit: bool
+    #: when the attempt began (perf_counter, seconds)
+    started: float
+
+
+class BindingCycle:
+    """Owner: Scheduler."""
+
+    def __init__(
+        self,
+        cache: SchedulerCache,
+        queue: SchedulingQueue,
+        failures: FailureHandler,
+        patches: StatusPatches,
+        metrics: Metrics,
+        bound: Callable[[Assumed], None],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._failures = failures
+        self._patches = patches
+        self._metrics = metrics
+        #: told of every pod that was bound
+        self._bound = bound
+
+    async def run(self, assumed: Assumed) -> None:
+        """Bind the pod, or undo all that was done for it. Raises only if cancelled."""
+        try:
+            status = await self._steps(assumed)
+        except asyncio.CancelledError:
+            self._undo(assumed)
+            raise
+        except Exception as bug:
+            log.exception("binding pod %s failed", assumed.pod_info.key)
+            status = error(f"{type(bug).__name__}: {bug}")
+        if status is not None:
+            self._fail(assumed, status)
+
+    async def _steps(self, assumed: Assumed) -> Status | None:
+        framework, state, node_name = assumed.framework, assumed.state, assumed.node_name
+        pod = assumed.pod_info.pod
+        working, status = framework.run_pre_bind_pre_flight(state, pod, node_name)
+        if not status.ok:
+            return status
+        if (assumed.waits_on_permit or working) and framework.handle.gate("NominatedNodeNameForExpectation"):
+            self._nominate(assumed)
+        if assumed.waits_on_permit:
+            refused = await self._wait_on_permit(assumed)
+            if refused is not None:
+                return refused
+        # From here on a failure is an error or is woken by its plugin: no replay of events is needed.
+        self._queue.done(assumed.item.uid)
+        if working:
+            status_or_none = await framework.run_pre_bind(working, state, pod, node_name)
+            if status_or_none is not None:
+                return status_or_none
+        refused = self._recheck(assumed)
+        if refused is not None:
+            return refused
+        return await self._bind(assumed, pod)
+
+    async def _wait_on_permit(self, assumed: Assumed) -> Status | None:
+        started = perf_counter()
+        status = await assumed.framework.wait_on_permit(assumed.pod_info)
+        self._metrics.permit_wait.labels(status.code.text).observe(perf_counter() - started)
+        return None if status.ok else status
+
+    def _nominate(self, assumed: Assumed) -> None:
+        """Autoscalers must not take the node away while the pod waits for it (KEP-5278)."""
+        pod = assumed.item.pod
+        if pod.status.nominated_node_name != assumed.node_name:
+            self._patches.put(assumed.item.uid, pod, {"nominatedNodeName": assumed.node_name})
+
+    def _recheck(self, assumed: Assumed) -> Status | None:
+        """Another scheduler may have filled the node meanwhile: look at the cache once more before the bind."""
+        node = self._cache.nodes.get(assumed.node_name)
+        if node is None or node.node is None:
+            return unschedulable(f"node {assumed.node_name} is gone")
+        if not self._cache.is_assumed(assumed.pod_info.uid):
+            return unschedulable(f"pod {assumed.pod_info.key} is no longer assumed")
+        over = [name for name in assumed.pod_info.requests if node.requested[name] > node.allocatable.get(name, 0)]
+        if node.requested["pods"] > node.allocatable.get("pods", 0):
+            over.append("pods")
+        # A node may be overfull for what this pod does not ask for; only what it asks for concerns it.
+        over = [name for name in over if name == "pods" or assumed.pod_info.requests[name] > 0]
+        if not over:
+            return None
+        self._metrics.bind_rechecks.inc()
+        return unschedulable(f"node {assumed.node_name} was filled by others: {', '.join(over)}")
+
+    async def _bind(self, assumed: Assumed, pod: Pod) -> Status | None:
+        started = perf_counter()
+        try:
+            status = await assumed.framework.run_bind(assumed.state, pod, assumed.node_name)
+        except ApiError as failure:
+            status = error(str(failure))
+        self._cache.finish_binding(assumed.pod_info)
+        result = "Success" if status is None else status.code.text
+        assumed.framework.observe("Bind", result, perf_counter() - started)
+        if status is not None:
+            return status
+        self._patches.drop(assumed.item.uid)
+        self._queue.nominator.delete(assumed.item.uid)
+        self._bound(assumed)
+        assumed.framework.run_post_bind(assumed.state, pod, assumed.node_name)
+        return None
+
+    def _undo(self, assumed: Assumed) -> None:
+        """Give back what was taken, and let the pods know that wait for it."""
+        assumed.framework.run_unreserve(assumed.state, assumed.pod_info.pod, assumed.node_name)
+        if self._cache.forget_pod(assumed.pod_info):
+            self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, assumed.pod_info.pod, None)
+
+    def _fail(self, assumed: Assumed, status: Status) -> None:
+        self._undo(assumed)
+        plugins = frozenset({status.plugin} if status.rejected and status.plugin else ())
+        pending = plugins if status.code is Code.PENDING else frozenset()
+        failure = Failure(status.message, status.rejected, plugins, pending, nominated_node="")
+        log.log(logging.INFO if status.rejected else logging.WARNING, "pod %s was not bound to %s: %s",
+                assumed.pod_info.key, assumed.node_name, status.message)  # fmt: skip
+        result = "unschedulable" if status.rejected else "error"
+        self._metrics.schedule_attempts.labels(result, assumed.framework.profile).inc()
+        self._metrics.attempt_duration.labels(result, assumed.framework.profile).observe(
+            perf_counter() - assumed.started
+        )
+        self._failures.handle(assumed.item, failure)

@@ -1,0 +1,51 @@
+"""The decision log: a short record of each recent cycle, for whoever asks why.
+
+Owner: Scheduler. Bounded: the oldest records go. Nothing is computed for it on the hot path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_RECORDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One cycle. `time`: wall clock, seconds."""
+
+    time: float
+    namespace: str
+    name: str
+    uid: str
+    profile: str
+    attempt: int
+    #: "scheduled", "unschedulable" or "error"
+    result: str
+    node: str
+    feasible: int
+    nodes: int
+    seconds: float
+    message: str = ""
+    nominated_node: str = ""
+    victims: tuple[str, ...] = ()
+
+
+class DecisionLog:
+    """The newest decisions."""
+
+    def __init__(self, limit: int = MAX_RECORDS) -> None:
+        self._records: deque[Decision] = deque(maxlen=limit)
+
+    def add(self, decision: Decision) -> None:
+        """Note a decision."""
+        self._records.append(decision)
+
+    def __iter__(self) -> Iterator[Decision]:
+        """Newest first."""
+        return iter([*self._records][::-1])
+
+    def __len__(self) -> int:
+        return len(self._records)

@@ -1,0 +1,153 @@
+"""The scheduler's metrics, under kube-scheduler's own names, labels and buckets (facts 1.7).
+
+Built once by the wiring and handed down; knows nothing of who observes. Children are bound ahead where labels are
+few, because looking them up costs more than observing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+# Go's client exposes no `_created` series; dashboards made for kube-scheduler expect none.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Bucket bounds start, start·factor, …"""
+    return tuple(start * factor**i for i in range(count))
+
+
+_ATTEMPT = exponential(0.001, 2, 15)
+_POINT = exponential(0.0001, 2, 12)
+
+
+class Metrics:
+    """All series of one scheduler."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry if registry is not None else CollectorRegistry()
+        self.schedule_attempts = self._counter(
+            "schedule_attempts_total", "Attempts to schedule pods, by result", "result", "profile"
+        )
+        self.attempt_duration = self._histogram(
+            "scheduling_attempt_duration_seconds", "Scheduling attempt latency", _ATTEMPT, "result", "profile"
+        )
+        self.algorithm_duration = self._histogram(
+            "scheduling_algorithm_duration_seconds", "Scheduling algorithm latency", _ATTEMPT
+        )
+        self.sli_duration = self._histogram(
+            "pod_scheduling_sli_duration_seconds",
+            "Time from a pod entering the queue to its bind, gated and pool time left out",
+            exponential(0.01, 2, 20),
+            "attempts",
+        )
+        self.pod_attempts = self._histogram(
+            "pod_scheduling_attempts", "Attempts it took to schedule a pod", exponential(1, 2, 5)
+        )
+        self.extension_point = self._histogram(
+            "framework_extension_point_duration_seconds",
+            "Latency of running all plugins of an extension point",
+            _POINT,
+            "extension_point",
+            "status",
+            "profile",
+        )
+        self.plugin_duration = self._histogram(
+            "plugin_execution_duration_seconds",
+            "Latency of one plugin at one extension point, sampled",
+            exponential(0.00001, 1.5, 20),
+            "plugin",
+            "extension_point",
+            "status",
+        )
+        self.plugin_evaluations = self._counter(
+            "plugin_evaluation_total", "Times a plugin was evaluated", "plugin", "extension_point", "profile"
+        )
+        self.event_duration = self._histogram(
+            "event_handling_duration_seconds", "Latency of handling cluster events", _POINT, "event"
+        )
+        self.hint_duration = self._histogram(
+            "queueing_hint_execution_duration_seconds",
+            "Latency of queueing hints",
+            exponential(0.00001, 1.5, 20),
+            "plugin",
+            "event",
+            "hint",
+        )
+        self.queue_incoming = self._counter(
+            "queue_incoming_pods_total", "Pods added to the queues, by event and queue", "queue", "event"
+        )
+        self.pending_pods = self._gauge("pending_pods", "Pending pods, by queue", "queue")
+        self.unschedulable_pods = self._gauge(
+            "unschedulable_pods", "Pods refused by a plugin and still pending", "plugin", "profile"
+        )
+        self.scheduled_after_flush = self._counter(
+            "pod_scheduled_after_flush_total", "Pods scheduled only after the five-minute flush: missing hints"
+        )
+        self.in_flight_events = self._gauge("inflight_events", "Cluster events kept for pods in flight", "event")
+        self.cache_size = self._gauge("cache_size", "Nodes, pods and assumed pods in the cache", "type")
+        self.goroutines = self._gauge("goroutines", "Running tasks, by the work they do", "operation")
+        self.permit_wait = self._histogram(
+            "permit_wait_duration_seconds", "Time waiting on Permit", _ATTEMPT, "result"
+        )
+        self.preemption_attempts = self._counter("preemption_attempts_total", "Preemption attempts")
+        self.preemption_victims = self._histogram(
+            "preemption_victims", "Victims chosen by a preemption", exponential(1, 2, 7)
+        )
+        self.preemption_duration = self._histogram(
+            "preemption_goroutines_duration_seconds", "Latency of evicting victims", exponential(0.01, 2, 20), "result"
+        )
+        self.preemption_execution = self._counter(
+            "preemption_goroutines_execution_total", "Evictions of all victims of a preemption", "result"
+        )
+        self._own()
+
+    def _own(self) -> None:
+        """podium's own series."""
+        self.bind_conflicts = self._counter(
+            "bind_conflicts_total", "Binds that met a changed world: bound elsewhere, gone, or replaced", prefix="podium_"
+        )
+        self.bind_rechecks = self._counter(
+            "bind_recheck_failures_total", "Pods whose node no longer fitted right before the bind", prefix="podium_"
+        )
+        self.cache_corrections = self._counter(
+            "cache_corrections_total", "Times the cache was corrected from the informer", prefix="podium_"
+        )
+        self.dropped_patches = self._counter(
+            "status_patches_dropped_total", "Status patches given up at the bound of their queue", prefix="podium_"
+        )
+
+    def _counter(self, name: str, text: str, *labels: str, prefix: str = "scheduler_") -> Counter:
+        return Counter(prefix + name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge("scheduler_" + name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram("scheduler_" + name, text, labels, buckets=buckets, registry=self.registry)
+
+    def point_observer(self, profile: str) -> Callable[[str, str, float], None]:
+        """(extension point, status, seconds) -> observed, for one profile."""
+        bound: dict[tuple[str, str], Callable[[float], None]] = {}
+
+        def observe(point: str, status: str, seconds: float) -> None:
+            observer = bound.get((point, status))
+            if observer is None:
+                observer = bound[point, status] = self.extension_point.labels(point, status, profile).observe
+            observer(seconds)
+
+        return observe
+
+    def incoming_observer(self) -> Callable[[str, str], None]:
+        """(queue, event) -> counted."""
+        bound: dict[tuple[str, str], Callable[[], None]] = {}
+
+        def count(queue: str, event: str) -> None:
+            counter = bound.get((queue, event))
+            if counter is None:
+                counter = bound[queue, event] = self.queue_incoming.labels(queue, event).inc
+            counter()
+
+        return count

@@ -1,0 +1,292 @@
+"""The Scheduler: pops pods, runs the scheduling cycle, and starts a binding cycle for each pod it placed.
+
+Owner of cache, queue and the profiles' frameworks; built by the wiring. The scheduling cycle is synchronous; the
+loop gives way to I/O by time slice, not by pod, and waits when too many binds are in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from kube.api.core import Pod
+from scheduler.binding_cycle import Assumed, BindingCycle
+from scheduler.cache import SchedulerCache
+from scheduler.decision_log import Decision, DecisionLog
+from scheduler.failure import Failure, FailureHandler
+from scheduler.framework.handle import EventFunction
+from scheduler.framework.runtime import Framework
+from scheduler.framework.status import Code, Status
+from scheduler.metrics import Metrics
+from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.scheduling_queue import (
+    FLUSH_BACKOFF_PERIOD,
+    FLUSH_UNSCHEDULABLE_PERIOD,
+    SchedulingQueue,
+)
+from scheduler.scheduling_cycle import Attempt, schedule_pod
+from scheduler.snapshot.pod_info import PodInfo
+from scheduler.status_patches import StatusPatches
+
+log = logging.getLogger(__name__)
+
+#: the longest the loop schedules without serving I/O, seconds
+TIME_SLICE = 0.005
+#: binds in flight at the most; then the loop waits for one to end
+MAX_BINDS_IN_FLIGHT = 200
+GAUGES_PERIOD = 1.0
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a Scheduler is made of."""
+
+    cache: SchedulerCache
+    queue: SchedulingQueue
+    frameworks: Mapping[str, Framework]
+    metrics: Metrics
+    patches: StatusPatches
+    event: EventFunction
+    #: (namespace, name) -> the pod as the informer has it
+    current_pod: Callable[[str, str], Pod | None]
+    #: percentageOfNodesToScore by profile, for plugins that look at one node at a time
+    percentages: Mapping[str, int]
+
+
+class Scheduler:
+    """The loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.cache = parts.cache
+        self.queue = parts.queue
+        self.frameworks = parts.frameworks
+        self.metrics = parts.metrics
+        self.decisions = DecisionLog()
+        self._failures = FailureHandler(
+            parts.queue, parts.cache.snapshot.shapes, parts.current_pod, parts.patches, parts.event
+        )
+        self._binding = BindingCycle(
+            parts.cache, parts.queue, self._failures, parts.patches, parts.metrics, self._note_bound
+        )
+        self._binds: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._stopping = False
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Schedule until `stop` or cancellation. Binds in flight then still end."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            helpers = [
+                group.create_task(self._parts.patches.run()),
+                group.create_task(self._every(FLUSH_BACKOFF_PERIOD, self.queue.flush_backoff_completed)),
+                group.create_task(self._every(FLUSH_UNSCHEDULABLE_PERIOD, self.queue.flush_unschedulable_leftover)),
+                group.create_task(self._every(GAUGES_PERIOD, self.update_gauges)),
+            ]
+            await self._loop()
+            if self._binds:
+                await asyncio.wait(self._binds)
+            for helper in helpers:
+                helper.cancel()
+        self._group = None
+
+    def stop(self) -> None:
+        """No new cycles."""
+        self._stopping = True
+        self.queue.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a plugin's asynchronous work beside the loop; it counts as a bind in flight."""
+        if self._group is None:
+            work.close()
+            return
+        self._track(self._group.create_task(work))
+
+    async def _every(self, period: float, work: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(period)
+            work()
+
+    async def _loop(self) -> None:
+        started = perf_counter()
+        while not self._stopping:
+            item = self.queue.pop_nowait()
+            if item is None:
+                item = await self.queue.pop()
+                started = perf_counter()
+                if item is None:
+                    return
+            self.schedule_one(item)
+            if len(self._binds) >= MAX_BINDS_IN_FLIGHT:
+                await self._wait_for_room()
+                started = perf_counter()
+            elif perf_counter() - started > TIME_SLICE:
+                await asyncio.sleep(0)
+                started = perf_counter()
+
+    async def _wait_for_room(self) -> None:
+        while len(self._binds) >= MAX_BINDS_IN_FLIGHT:
+            self._room.clear()
+            await self._room.wait()
+
+    def _track(self, task: asyncio.Task[None]) -> None:
+        self._binds.add(task)
+        task.add_done_callback(self._untrack)
+
+    def _untrack(self, task: asyncio.Task[None]) -> None:
+        self._binds.discard(task)
+        self._room.set()
+
+    # --- one pod ------------------------------------------------------------------------------------------
+
+    def schedule_one(self, item: QueuedPodInfo) -> None:
+        """One scheduling cycle; a placed pod goes on in a task of its own."""
+        started = perf_counter()
+        pod = item.pod
+        framework = self.frameworks.get(pod.spec.scheduler_name)
+        if framework is None or self._skip(item):
+            self.queue.done(item.uid)
+            return
+        try:
+            attempt = schedule_pod(framework, item.pod_info, self._parts.percentages.get(framework.profile, 0))
+        except Exception as bug:  # a plugin's bug costs its pod a retry, never the loop
+            log.exception("scheduling pod %s failed", item.pod_info.key)
+            self._fail(item, Failure(f"{type(bug).__name__}: {bug}", rejected=False), framework, started)
+            return
+        self.metrics.algorithm_duration.observe(perf_counter() - started)
+        if attempt.node_name:
+            self._assume(item, framework, attempt, started)
+        else:
+            self._note(item, framework, attempt, started)
+            self._fail(item, failure_of(attempt), framework, started)
+
+    def _skip(self, item: QueuedPodInfo) -> bool:
+        """Pods that are being deleted are not scheduled, and neither are pods that are assumed already."""
+        pod = item.pod
+        if pod.metadata.deletion_timestamp is not None:
+            note = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
+            self._parts.event(pod, None, "Warning", "FailedScheduling", "Scheduling", note)
+            return True
+        return self.cache.is_assumed(item.uid)
+
+    def _assume(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float) -> None:
+        node_name, state = attempt.node_name, attempt.state
+        assumed_info = item.pod_info.on_node(node_name)
+        self._note(item, framework, attempt, started)
+        self.cache.assume_pod(assumed_info, node_name)
+        refused = framework.run_reserve(state, assumed_info.pod, node_name)
+        permit: Status | None = None
+        if refused is None:
+            permit = framework.run_permit(state, assumed_info, node_name)
+            if not permit.ok and permit.code is not Code.WAIT:
+                refused = permit
+        if refused is not None:
+            self._unassume(item, framework, attempt, assumed_info, refused, started)
+            return
+        waits = permit is not None and permit.code is Code.WAIT
+        assumed = Assumed(framework, state, item, assumed_info, node_name, waits, started)
+        assert self._group is not None, "the scheduler is not running"
+        self._track(self._group.create_task(self._binding.run(assumed)))
+
+    def _unassume(
+        self,
+        item: QueuedPodInfo,
+        framework: Framework,
+        attempt: Attempt,
+        assumed_info: PodInfo,
+        refused: Status,
+        started: float,
+    ) -> None:
+        framework.run_unreserve(attempt.state, assumed_info.pod, attempt.node_name)
+        self.cache.forget_pod(assumed_info)
+        plugins = frozenset({refused.plugin}) if refused.rejected else frozenset()
+        pending = plugins if refused.code is Code.PENDING else frozenset()
+        self._fail(item, Failure(refused.message, refused.rejected, plugins, pending, ""), framework, started)
+
+    def _fail(self, item: QueuedPodInfo, failure: Failure, framework: Framework, started: float) -> None:
+        result = "unschedulable" if failure.rejected else "error"
+        self.metrics.schedule_attempts.labels(result, framework.profile).inc()
+        self.metrics.attempt_duration.labels(result, framework.profile).observe(perf_counter() - started)
+        if not failure.rejected:
+            log.error("scheduling pod %s ended in an error: %s", item.pod_info.key, failure.message)
+        self._failures.handle(item, failure)
+
+    # --- what is told -------------------------------------------------------------------------------------
+
+    def _note(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float) -> None:
+        meta, post = item.pod.metadata, attempt.post_filter
+        self.decisions.add(
+            Decision(
+                time=time.time(),
+                namespace=meta.namespace,
+                name=meta.name,
+                uid=item.uid,
+                profile=framework.profile,
+                attempt=item.attempts,
+                result="scheduled" if attempt.node_name else "error" if attempt.error else "unschedulable",
+                node=attempt.node_name,
+                feasible=attempt.feasible_count,
+                nodes=attempt.node_count,
+                seconds=perf_counter() - started,
+                message=attempt.message(),
+                nominated_node=(post.nominated_node_name or "") if post is not None else "",
+                victims=tuple(v.key for v in post.victims) if post is not None else (),
+            )
+        )
+
+    def _note_bound(self, assumed: Assumed) -> None:
+        item, profile = assumed.item, assumed.framework.profile
+        now = self.queue.now()
+        self.metrics.schedule_attempts.labels("scheduled", profile).inc()
+        self.metrics.attempt_duration.labels("scheduled", profile).observe(perf_counter() - assumed.started)
+        self.metrics.pod_attempts.observe(item.attempts)
+        if item.initial_attempt_timestamp is not None:
+            attempts = str(item.attempts) if item.attempts < 15 else "15+"
+            self.metrics.sli_duration.labels(attempts).observe(now - item.initial_attempt_timestamp)
+        if item.flushed:
+            self.metrics.scheduled_after_flush.inc()
+        pod = item.pod
+        note = f"Successfully assigned {pod.metadata.namespace}/{pod.metadata.name} to {assumed.node_name}"
+        self._parts.event(pod, None, "Normal", "Scheduled", "Binding", note)
+
+    def update_gauges(self) -> None:
+        """Pool and cache sizes; called every second and before each scrape."""
+        for queue, length in self.queue.lengths().items():
+            self.metrics.pending_pods.labels(queue).set(length)
+        self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
+        self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
+        self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))
+        self.metrics.in_flight_events.labels("").set(self.queue.in_flight_events())
+        self.metrics.goroutines.labels("binding").set(len(self._binds))
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to try now and nothing in flight."""
+        lengths = self.queue.lengths()
+        return not lengths["active"] and not lengths["backoff"] and not self._binds and self._parts.patches.idle
+
+
+def failure_of(attempt: Attempt) -> Failure:
+    """What a failed cycle tells the queue and the world."""
+    if attempt.error is not None:
+        return Failure(attempt.error.message, rejected=False)
+    diagnosis = attempt.diagnosis
+    assert diagnosis is not None, "a failed attempt without a diagnosis"
+    nominated: str | None = None
+    if attempt.post_filter is not None:
+        nominated = attempt.post_filter.nominated_node_name
+    return Failure(
+        diagnosis.message(),
+        rejected=True,
+        unschedulable_plugins=frozenset(diagnosis.unschedulable_plugins),
+        pending_plugins=frozenset(diagnosis.pending_plugins),
+        nominated_node=nominated,
+    )
