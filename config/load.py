@@ -54,12 +54,21 @@ def _load(document: Document, known_plugins: KnownPlugins | None, gates: Feature
     document = _unwrap_config_map(document)
     written = _decode(_as_v1(document, findings, notes), findings)
     effective = apply(written, gates)
-    reported = {finding.path for finding in findings}
-    findings += [finding for finding in validate(written, effective, plugins, gates) if finding.path not in reported]
+    faults = validate(written, effective, plugins, gates)
+    findings += _unless_undecoded(list(faults), {finding.path for finding in findings})
     if findings:
         raise ConfigError(_problems(document, findings))
     notes += warnings(written, effective, plugins)
     return Loaded(effective, tuple(_problems(document, notes)))
+
+
+def _unless_undecoded(findings: list[Finding], undecoded: set[Path]) -> list[Finding]:
+    """Leave out what is only wrong because the value there, or the one it is part of, could not be decoded."""
+    return [
+        finding
+        for finding in findings
+        if not any(finding.path[:length] in undecoded for length in range(len(finding.path) + 1))
+    ]
 
 
 def _problems(document: Document, findings: list[Finding]) -> list[Problem]:

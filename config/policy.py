@@ -233,7 +233,7 @@ class _Conversion:
                 sets["multiPoint"]["enabled"].append({"name": name, "weight": self.scores[name]})
             off: tuple[str, ...] = ()
             if name in _FILTERS and not filters:
-                off += ("preFilter", "filter", "reserve", "preBind")
+                off += ("preFilter", "filter")
             if name in _SCORES and not scores:
                 off += ("preScore", "score")
             for point in off:

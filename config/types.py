@@ -1,12 +1,14 @@
 """The shape of KubeSchedulerConfiguration `kubescheduler.config.k8s.io/v1`, field for field, with its plain defaults.
 
 Values only: frozen structs that any room above may read. How the defaults depend on each other is in `defaults`, what
-makes a value wrong in `validation`. Two fields are podium's own: none of upstream's schema changes its meaning.
+makes a value wrong in `validation`. Where podium differs from upstream's schema:
 
-* `profiles[].nodeSelector` (labels): the profile sees only the nodes that carry all of these labels. Without it a
-  profile sees every node, as upstream's does.
-* A few upstream fields are read and have no effect, because podium works differently: `parallelism` (all nodes are
-  judged at once), `clientConnection.contentType` and `acceptContentTypes` (podium speaks JSON).
+* `profiles[].nodeSelector` (labels) is podium's own: the profile sees only the nodes that carry all of these labels.
+  Without it a profile sees every node, as upstream's does.
+* Without a name a single profile is called `podium` and the Lease is `podium`, never `default-scheduler` and
+  `kube-scheduler`: replacing the default scheduler takes writing its names down.
+* Read without effect, because podium works differently: `parallelism` (all nodes are judged at once),
+  `clientConnection.contentType` and `acceptContentTypes` (podium speaks JSON).
 """
 
 from collections.abc import Mapping

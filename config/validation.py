@@ -185,7 +185,7 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Finding]:
         path = ("extenders", index)
         yield from _extender(extender, path)
         binders += bool(extender.bind_verb)
-        if extender.bind_verb and binders > 2:
+        if extender.bind_verb and binders > 1:
             yield invalid((*path, "bindVerb"), extender.bind_verb, "only one extender can bind")
         for position, resource in enumerate(extender.managed_resources):
             name_path = (*path, "managedResources", position, "name")

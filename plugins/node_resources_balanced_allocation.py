@@ -88,7 +88,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return evenness(shares, offered)
 
     def _evenness_as_is(self, nodes: Nodes, resources: tuple[str, ...]) -> Vector:
-        """How even the nodes are used without the pod: the same for all pods, so only rows that changed are computed."""
+        """How even the nodes are used without the pod: the same for all pods, so only changed rows are computed."""
         snapshot, nothing = nodes.snapshot, dict.fromkeys(resources, 0)
         version, kept = self._kept.get(resources, (-1, np.zeros(0)))
         if kept.size != snapshot.size or version < snapshot.node_epoch:
@@ -124,7 +124,7 @@ def sum_in_order(numbers: Sequence[float]) -> float:
 
 
 def evenness(shares: list[Vector], offered: list[Mask | None]) -> Vector:
-    """The same for all nodes. `offered`: where a resource is offered, None: everywhere. The shares' arrays are reused."""
+    """The same for all nodes. `offered`: where a resource is offered, None: everywhere. The arrays are reused."""
     ones = np.ones(shares[0].shape)
     for share in shares:
         np.minimum(share, ones, out=share)

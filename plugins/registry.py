@@ -93,7 +93,8 @@ class Registry(Mapping[str, frozenset[str]]):
         plugin = self.get_class(name)
         try:
             return plugin(args, handle)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
+            # A plugin reads arguments that somebody wrote by hand; what it trips over is for that person.
             raise PluginError(f"plugin {name} cannot be set up: {_one_line(error)}") from error
 
     def get_class(self, name: str) -> type[Plugin]:

@@ -26,7 +26,7 @@ class Effective:
     @property
     def known_plugins(self) -> KnownPlugins:
         """Every plugin that a configuration may name, with the extension points it takes part in."""
-        return cast(KnownPlugins, {**in_tree_points(), **self.registry})
+        return cast("KnownPlugins", {**in_tree_points(), **self.registry})
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def read_configuration(args: argparse.Namespace) -> Effective:
     gates, warnings = parse_gates(args.feature_gates)
     registry = Registry()
     if args.config:
-        known = cast(KnownPlugins, {**in_tree_points(), **registry})
+        known = cast("KnownPlugins", {**in_tree_points(), **registry})
         loaded = load(args.config, known_plugins=known, gates=gates)
         configuration, warnings = loaded.configuration, (*warnings, *loaded.warnings)
     else:

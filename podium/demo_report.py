@@ -86,12 +86,20 @@ class DemoReport:
         ordered = sorted(self.latencies) or [0.0]
         p50, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
         table = Table.grid(padding=(0, 3))
-        table.add_row("bound", f"[bold]{self.bound}[/] of {self.total} pods on {self._service.cache.node_count()} nodes")
-        table.add_row("throughput", f"[bold]{self.throughput:,.0f}[/] pods/s, over HTTP, API server in the same process")
-        table.add_row("latency", f"create to bound: median [bold]{p50 * 1000:,.0f}[/] ms, p99 [bold]{p99 * 1000:,.0f}[/] ms")
+        table.add_row(
+            "bound", f"[bold]{self.bound}[/] of {self.total} pods on {self._service.cache.node_count()} nodes"
+        )
+        table.add_row(
+            "throughput", f"[bold]{self.throughput:,.0f}[/] pods/s, over HTTP, API server in the same process"
+        )
+        table.add_row(
+            "latency", f"create to bound: median [bold]{p50 * 1000:,.0f}[/] ms, p99 [bold]{p99 * 1000:,.0f}[/] ms"
+        )
         cycles = [d.seconds for d in self._service.scheduler.decisions if d.result == "scheduled"]
         if cycles:
-            table.add_row("cycle", f"median [bold]{sorted(cycles)[len(cycles) // 2] * 1e6:,.0f}[/] µs, every node scored")
+            table.add_row(
+                "cycle", f"median [bold]{sorted(cycles)[len(cycles) // 2] * 1e6:,.0f}[/] µs, every node scored"
+            )
         return table
 
     def _nodes(self) -> list[NodeResult]:

@@ -121,7 +121,9 @@ def _of_kind(kind: str, i: int, rng: random.Random) -> Object:
         tolerations = [{"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
         return _pod(f"trainer-{i}", "trainer", "4", "16Gi", extra={"example.com/gpu": "2"}, tolerations=tolerations)
     if kind == "worker":
-        return _pod(f"worker-{i}", "worker", f"{rng.choice((100, 200, 400))}m", "512Mi", affinity=_prefer_pool("general"))
+        return _pod(
+            f"worker-{i}", "worker", f"{rng.choice((100, 200, 400))}m", "512Mi", affinity=_prefer_pool("general")
+        )
     return _pod(f"batch-{i}", "batch", f"{rng.choice((250, 500, 1000))}m", f"{rng.choice((512, 1024, 2048))}Mi",
                 priorityClassName="batch")  # fmt: skip
 

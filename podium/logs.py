@@ -17,7 +17,9 @@ class KlogFormatter(logging.Formatter):
         stamp = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
         micros = int(record.created % 1 * 1e6)
         letter = _LETTERS.get(record.levelno, "I")
-        text = f"{letter}{stamp}.{micros:06d} {record.process:>7} {record.filename}:{record.lineno}] {record.getMessage()}"
+        text = (
+            f"{letter}{stamp}.{micros:06d} {record.process:>7} {record.filename}:{record.lineno}] {record.getMessage()}"
+        )
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

@@ -1,7 +1,8 @@
 """The wiring: the one place that builds the whole service, and its life from the first list to the last bind.
 
-`Service.build` asks the server what it has and puts the parts together; `Service.run` lists, waits until informers and handlers have synced, then schedules (as leader, where configured)
-until it is stopped. `podium run` and `podium demo` both use it.
+`Service.build` asks the server what it has and puts the parts together; `Service.run` lists, waits until informers
+and handlers have synced, then schedules (as leader, where configured) until it is stopped. `podium run` and
+`podium demo` both use it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Service:
                 metrics=self.metrics,
                 patches=StatusPatches(self._patch_status, self.metrics.dropped_patches.inc),
                 event=self._event(next(iter(frameworks))),
-                current_pod=lambda namespace, name: pods.indexer.get_by(namespace, name),
+                current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
             )
         )

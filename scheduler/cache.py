@@ -192,11 +192,13 @@ def _wrong_sums(info: NodeInfo) -> list[str]:
     fresh = NodeInfo(info.name)
     for pod in info.pods.values():
         fresh.add_pod(pod)
-    wrong = []
-    for what in ("non_zero_cpu", "non_zero_memory", "used_ports", "pvc_ref_counts"):
-        if getattr(fresh, what) != getattr(info, what):
-            wrong.append(f"node {info.name}: {what} is {getattr(info, what)}, pods say {getattr(fresh, what)}")
-    for name in fresh.requested.keys() | info.requested.keys():
-        if fresh.requested.get(name, 0) != info.requested.get(name, 0):
-            wrong.append(f"node {info.name}: requested {name} is off")
-    return wrong
+    wrong = [
+        f"node {info.name}: {what} is {getattr(info, what)}, pods say {getattr(fresh, what)}"
+        for what in ("non_zero_cpu", "non_zero_memory", "used_ports", "pvc_ref_counts")
+        if getattr(fresh, what) != getattr(info, what)
+    ]
+    return wrong + [
+        f"node {info.name}: requested {name} is off"
+        for name in fresh.requested.keys() | info.requested.keys()
+        if fresh.requested.get(name, 0) != info.requested.get(name, 0)
+    ]

@@ -89,9 +89,7 @@ class Metrics:
         self.in_flight_events = self._gauge("inflight_events", "Cluster events kept for pods in flight", "event")
         self.cache_size = self._gauge("cache_size", "Nodes, pods and assumed pods in the cache", "type")
         self.goroutines = self._gauge("goroutines", "Running tasks, by the work they do", "operation")
-        self.permit_wait = self._histogram(
-            "permit_wait_duration_seconds", "Time waiting on Permit", _ATTEMPT, "result"
-        )
+        self.permit_wait = self._histogram("permit_wait_duration_seconds", "Time waiting on Permit", _ATTEMPT, "result")
         self.preemption_attempts = self._counter("preemption_attempts_total", "Preemption attempts")
         self.preemption_victims = self._histogram(
             "preemption_victims", "Victims chosen by a preemption", exponential(1, 2, 7)
@@ -107,7 +105,9 @@ class Metrics:
     def _own(self) -> None:
         """podium's own series."""
         self.bind_conflicts = self._counter(
-            "bind_conflicts_total", "Binds that met a changed world: bound elsewhere, gone, or replaced", prefix="podium_"
+            "bind_conflicts_total",
+            "Binds that met a changed world: bound elsewhere, gone, or replaced",
+            prefix="podium_",
         )
         self.bind_rechecks = self._counter(
             "bind_recheck_failures_total", "Pods whose node no longer fitted right before the bind", prefix="podium_"

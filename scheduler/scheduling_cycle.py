@@ -168,4 +168,3 @@ def _add_extender_refusals(framework: Framework, attempt: Attempt) -> None:
         if row is not None:
             refusals = Refusals((status,), np.zeros(1, np.intp))
             diagnosis.add_refused(Refused(status.plugin, np.array([row], np.intp), refusals))
-

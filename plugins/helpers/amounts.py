@@ -83,7 +83,7 @@ class Capacity:
 
 
 class Capacities:
-    """Capacities of all rows by resource, made once until a node changes. Owner: the snapshot, which reports changes."""
+    """Capacities of all rows by resource, made once until a node changes. Owner: the snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

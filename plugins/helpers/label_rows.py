@@ -35,12 +35,27 @@ class LabelRows:
         #: label key -> value -> rows
         self._by_value: dict[str, dict[str, Codes]] = {}
 
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self._snapshot.size
+
+    @property
+    def everywhere(self) -> Mask:
+        """`(rows,)` all nodes; a fresh array."""
+        return self._snapshot.nodes.all
+
+    @property
+    def nowhere(self) -> Mask:
+        """`(rows,)` no node; a fresh array."""
+        return self._snapshot.nodes.none
+
     def by_node_selector(self, selector: NodeSelector) -> Mask:
         """`(rows,)` rows whose labels match one of the terms. Terms see no node name, as for volumes (facts 2.9)."""
         self._renew()
         mask = self._masks.get(selector)
         if mask is None:
-            mask = self._none()
+            mask = self.nowhere
             for term in selector.node_selector_terms:
                 mask |= self._term(term)
             self._keep(selector, mask)
@@ -50,10 +65,10 @@ class LabelRows:
         """`(rows,)` rows whose labels a label selector in canonical form selects; None selects none."""
         self._renew()
         if requirements is None:
-            return self._none()
+            return self.nowhere
         mask = self._masks.get(requirements)
         if mask is None:
-            mask = self._snapshot.nodes.all
+            mask = self.everywhere
             for key, operator, values in requirements:
                 mask &= self._holding(key, operator, values, requirement_holds(key, operator, values))
             self._keep(requirements, mask)
@@ -79,16 +94,13 @@ class LabelRows:
         mask.flags.writeable = False
         self._masks[key] = mask
 
-    def _none(self) -> Mask:
-        return self._snapshot.nodes.none
-
     def _term(self, term: NodeSelectorTerm) -> Mask:
         """An empty term matches nothing."""
         if not term.match_expressions and not term.match_fields:
-            return self._none()
+            return self.nowhere
         if not all(match_field(field, "") for field in term.match_fields):
-            return self._none()
-        mask = self._snapshot.nodes.all
+            return self.nowhere
+        mask = self.everywhere
         for e in term.match_expressions:
             mask &= self._holding(e.key, e.operator, e.values, expression_holds(e))
         return mask

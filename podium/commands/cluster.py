@@ -22,10 +22,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="an embedded API server with hollow nodes",
         description="Serve an embedded Kubernetes API with hollow nodes until interrupted.",
     )
-    parser.add_argument("--port", type=int, default=8001, metavar="N", help="port on the loopback (default: 8001; 0: any)")
+    parser.add_argument(
+        "--port", type=int, default=8001, metavar="N", help="port on the loopback (default: 8001; 0: any)"
+    )
     parser.add_argument("--nodes", type=int, default=5, metavar="N", help="hollow nodes (default: 5)")
     parser.add_argument("--kubeconfig", metavar="FILE", help="write a kubeconfig there")
-    parser.add_argument("-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's")
+    parser.add_argument(
+        "-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's"
+    )
     parser.set_defaults(run=run)
     return parser
 

@@ -9,10 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from kube.api.core import Pod
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
 from podium import demo_workload
@@ -20,7 +18,7 @@ from podium.configuration import Effective, add_config_arguments, read_configura
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
 from podium.running import run_loop
-from podium.wiring import PODS, Options, Service
+from podium.wiring import Options, Service
 from simulator.cluster import Cluster
 
 #: the demo waits this long for something to happen before it settles for what is bound, seconds

@@ -28,14 +28,18 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         description="Schedule the pods of a cluster that name one of the configured profiles.",
     )
     add_config_arguments(parser)
-    parser.add_argument("--kubeconfig", metavar="FILE", help="default: in-cluster, then KUBECONFIG, then ~/.kube/config")
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: in-cluster, then KUBECONFIG, then ~/.kube/config"
+    )
     parser.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address of the HTTP endpoints")
     parser.add_argument("--secure-port", "--port", dest="port", type=int, default=10259, metavar="N",
                         help="port of the HTTP endpoints (default: 10259)")  # fmt: skip
     parser.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, default=None,
                         help="override leaderElection.leaderElect")  # fmt: skip
     parser.add_argument("--seed", type=int, default=None, metavar="N", help="decides ties; for reproducible runs")
-    parser.add_argument("-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's")
+    parser.add_argument(
+        "-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's"
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -60,9 +64,7 @@ async def serve(args: argparse.Namespace, effective: Effective) -> int:
         except ApiError as error:
             raise UnusableServerError(f"API server {credentials.server}: {error}") from error
         except TimeoutError:
-            raise UnusableServerError(
-                f"API server {credentials.server}: no answer in {START_TIMEOUT:g} s"
-            ) from None
+            raise UnusableServerError(f"API server {credentials.server}: no answer in {START_TIMEOUT:g} s") from None
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, service.stop)

@@ -21,10 +21,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="schedule pods from files, offline",
         description="Schedule the pods of files on the nodes of files, offline, by the engine that podium run uses.",
     )
-    parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", required=True,
-                        help="all objects of the cluster: YAML, JSON, Lists, kubectl dumps, directories, - for stdin")  # fmt: skip
-    parser.add_argument("--pods", metavar="FILE", nargs="+", action="extend", default=[],
-                        help="schedule these pods, in this order, and leave the cluster's own pending pods")  # fmt: skip
+    files: dict[str, Any] = {"metavar": "FILE", "nargs": "+", "action": "extend"}
+    everything = "all objects of the cluster: YAML, JSON, Lists, kubectl dumps, directories, - for stdin"
+    some = "schedule these pods, in this order, and leave the cluster's own pending pods"
+    parser.add_argument("-f", "--filename", required=True, help=everything, **files)
+    parser.add_argument("--pods", default=[], help=some, **files)
     parser.add_argument("--alone", action="store_true", help="judge every pod by itself, none placed before the next")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="decides ties (default: 0)")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="format (default: table)")
@@ -57,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
         results = simulation.schedule(pods or ())
     rows = list(results)
     if args.output == "json":
-        print_json({"pods": [pod_document(row) for row in rows], "nodes": [node_document(n) for n in simulation.nodes()]})
+        print_json(
+            {"pods": [pod_document(row) for row in rows], "nodes": [node_document(n) for n in simulation.nodes()]}
+        )
     else:
         from podium.tables import print_simulation
 

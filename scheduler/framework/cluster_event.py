@@ -93,7 +93,7 @@ class ClusterEvent:
 
     def matches(self, registered: ClusterEvent) -> bool:
         """Whether a plugin that registered `registered` wants to hear of this event."""
-        if registered.resource == EventResource.WILDCARD or self.resource == EventResource.WILDCARD:
+        if EventResource.WILDCARD in (registered.resource, self.resource):
             return bool(self.action & registered.action)
         same = registered.resource == self.resource or (
             registered.resource == EventResource.POD

@@ -63,16 +63,31 @@ class Diagnosis:
             for status in refused.refusals.statuses:
                 self.add_plugin_status(status)
 
-    def rows_with_code(self, code: Code) -> Codes:
-        """Rows refused with exactly that code; for Unschedulable the nodes preemption may look at."""
+    def refused_with(self, code: Code) -> Iterator[tuple[str, Codes]]:
+        """(plugin, rows it refused with exactly that code); for Unschedulable the nodes preemption may look at."""
         if self.pre_filter is not None:
-            every: Codes = self.snapshot.trimmed["alive"].nonzero()[0]
-            return every if self.pre_filter.code is code else every[:0]
-        parts = [np.zeros(0, np.intp)]
+            if self.pre_filter.code is code:
+                yield self.pre_filter.plugin, self.snapshot.trimmed["alive"].nonzero()[0]
+            return
         for refused in self.refused:
             has_code = np.array([s.code is code for s in refused.refusals.statuses], np.bool_)
-            parts.append(refused.rows[has_code[refused.refusals.which]])
-        return np.concatenate(parts)
+            rows = refused.rows if has_code.all() else refused.rows[has_code[refused.refusals.which]]
+            if len(rows):
+                yield refused.plugin, rows
+
+    def rows_with_code(self, code: Code) -> Codes:
+        """All rows refused with exactly that code."""
+        return np.concatenate([np.zeros(0, np.intp), *(rows for _, rows in self.refused_with(code))])
+
+    def code_of(self, row: int) -> Code:
+        """The code a refused row was refused with; UnschedulableAndUnresolvable where nobody looked at it."""
+        if self.pre_filter is not None:
+            return self.pre_filter.code
+        for refused in self.refused:
+            at = (refused.rows == row).nonzero()[0]
+            if len(at):
+                return refused.refusals.statuses[refused.refusals.which[at[0]]].code
+        return Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def node_statuses(self) -> dict[str, Status]:
         """node name -> status, for every refused node."""

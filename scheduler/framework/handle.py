@@ -22,6 +22,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.framework.extender import Extender
+    from scheduler.framework.plugin import FilterPlugin
 
 
 class Lister(Protocol):
@@ -71,12 +72,26 @@ class Nominator(Protocol):
     def nominated_nodes(self) -> Mapping[str, Sequence[PodInfo]]:
         """node name -> pods nominated to it; empty where there are none."""
 
+    def node_of(self, uid: str) -> str:
+        """The node a pod is nominated to, "" for none."""
+
+    def delete(self, uid: str) -> None:
+        """Take a pod's nomination back, in memory."""
+
 
 class DryRun(Protocol):
     """Asking the profile's filters about one changed node (the framework implements it)."""
 
-    def filter_with_nominated_pods(self, state: CycleState, pod_info: PodInfo, node: NodeInfo) -> Status | None:
-        """All filters, twice where equal or higher nominated pods are on the node (facts 2.8); None: fits."""
+    def active_filters(self, state: CycleState) -> Sequence[FilterPlugin]:
+        """The filters that have something to say about the pod, in order."""
+
+    def nominated_rows(self, pod_info: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
+        """row -> nominated pods that count for this pod; rows without such are left out."""
+
+    def filter_with_nominated_pods(
+        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[FilterPlugin] | None = None
+    ) -> Status | None:
+        """Filters (default: all) in order, twice where equal or higher nominated pods count (facts 2.8); None: fits."""
 
     def add_pod(self, state: CycleState, pod_info: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Put a pod on a cloned node and tell the plugins."""
@@ -86,6 +101,10 @@ class DryRun(Protocol):
 
 
 EventFunction = Callable[[Pod, Pod | None, str, str, str, str], None]
+
+
+#: (number of victims, "success" or "error", seconds it took to evict them)
+PreemptionObserver = Callable[[int, str, float], None]
 
 
 def _no_event(regarding: Pod, related: Pod | None, kind: str, reason: str, action: str, note: str) -> None:
@@ -117,6 +136,10 @@ class Handle:
     #: run a coroutine in the scheduler's task group (asynchronous preemption)
     spawn: Callable[[Any], None] | None = None
     extenders: Sequence[Extender] = ()
+    #: counts preemption_attempts_total
+    preemption_attempted: Callable[[], None] = field(default=lambda: None)
+    #: observes the other preemption metrics once the victims are evicted
+    preemption_done: PreemptionObserver = field(default=lambda victims, result, seconds: None)
     #: set by the framework once it is built
     dry_run: DryRun = field(init=False)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,7 +53,7 @@ class Plugin(ABC):
     events: tuple[ClusterEventWithHint, ...] | None = None
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        """`args` are the plugin's own arguments from pluginConfig, typed for in-tree plugins; None where none are given."""
+        """`args` are the plugin's own from pluginConfig, typed for in-tree plugins; None where none are given."""
         self.args = args
         self.handle = handle
 
@@ -142,6 +142,14 @@ class FilterPlugin(Plugin):
             return mask
         return None if mask[0] else Status(self.code, (self.reason,), self.name)
 
+    def room_needed(self, state: CycleState) -> Mapping[str, int] | None:
+        """The free amounts the pod needs ("pods": 1 among them), where they are all this filter looks at.
+
+        It then refuses a node exactly if `allocatable - requested` of one of them is less. None: it looks at more.
+        Preemption rules out hopeless nodes by it, all at once.
+        """
+        return None
+
     def refusals(self, state: CycleState, pod: Pod, nodes: Nodes) -> Refusals:
         """Why this filter refused the nodes of the view (it refused all of them)."""
         if self.reason:
@@ -173,6 +181,12 @@ class PostFilterPlugin(Plugin):
     def post_filter(self, state: CycleState, pod: Pod, diagnosis: Diagnosis) -> tuple[PostFilterResult | None, Status]:
         """Success: something was done that will make room. Otherwise the message for the FailedScheduling text."""
         raise NotImplementedError
+
+    async def post_filter_with_extenders(
+        self, state: CycleState, pod: Pod, diagnosis: Diagnosis
+    ) -> tuple[PostFilterResult | None, Status]:
+        """The same in a cycle that may await, because extenders are asked."""
+        return self.post_filter(state, pod, diagnosis)
 
 
 class PreScorePlugin(Plugin):

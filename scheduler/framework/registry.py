@@ -28,7 +28,7 @@ def build_framework(
     profile: Profile, registry: PluginRegistry, handle: Handle, observe: Observer = unobserved
 ) -> Framework:
     """The runtime of a profile; each plugin is built once, with its arguments."""
-    by_point = expand(profile.plugins, cast(KnownPlugins, registry))
+    by_point = expand(profile.plugins, cast("KnownPlugins", registry))
     built: dict[str, Plugin] = {}
     points: dict[str, tuple[Plugin, ...]] = {}
     weights: dict[str, int] = {}

@@ -132,7 +132,9 @@ class Framework:
         self.bind_plugins: tuple[BindPlugin, ...] = points.get("bind", ())
         self.post_bind: tuple[PostBindPlugin, ...] = points.get("postBind", ())
         self.shapes = ShapeCache()
-        self._kept_filters = [p for p in self.filters if p.scope is not Scope.CLUSTER and not p.sparse and not p.is_scalar()]
+        self._kept_filters = [
+            p for p in self.filters if p.scope is not Scope.CLUSTER and not p.sparse and not p.is_scalar()
+        ]
         kept = {p.name for p in self._kept_filters}
         self._asked_filters = [p for p in self.filters if p.name not in kept]
         self._kept_scores = [(p, w) for p, w in self.scores if p.scope is not Scope.CLUSTER and not p.is_scalar()]
@@ -335,19 +337,13 @@ class Framework:
 
     def _apply_nominated(self, found: Feasibility) -> None:
         """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8)."""
-        nominated = self.handle.nominator.nominated_nodes()
-        if not nominated:
-            return
         pod_info = found.state.pod_info
-        for name, pods in nominated.items():
-            row = self.snapshot.row_of.get(name)
-            if row is None or not any(_counts_for(p, pod_info) for p in pods):
-                continue
+        for row, pods in self.nominated_rows(pod_info).items():
             if found.candidates is not None and not found.candidates[row]:
                 continue
             info = self.snapshot.infos[row]
             assert info is not None
-            status = self._filter_with_nominated(found.state, pod_info, info, pods)
+            status = self._filter_with_nominated(found.state, pod_info, info, pods, self.filters)
             if status is not None:
                 if status.code is Code.ERROR:
                     found.error = status
@@ -356,23 +352,44 @@ class Framework:
                 found.mask[row] = False
                 found.overrides[row] = status
 
+    def nominated_rows(self, pod_info: PodInfo) -> dict[int, list[PodInfo]]:
+        """row -> nominated pods of equal or higher priority, other than the pod itself."""
+        rows = {}
+        for name, pods in self.handle.nominator.nominated_nodes().items():
+            row = self.snapshot.row_of.get(name)
+            counting = [p for p in pods if _counts_for(p, pod_info)]
+            if row is not None and counting:
+                rows[row] = counting
+        return rows
+
     def _filter_with_nominated(
-        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, pods: Iterable[PodInfo]
+        self,
+        state: CycleState,
+        pod_info: PodInfo,
+        node: NodeInfo,
+        nominated: Iterable[PodInfo],
+        filters: Sequence[FilterPlugin],
     ) -> Status | None:
         state, node = state.clone(), node.clone()
-        for added in pods:
-            if _counts_for(added, pod_info):
-                self.add_pod(state, pod_info, added, node)
-        return self._first_refusal(self.filters, state, pod_info.pod, node)
+        for added in nominated:
+            self.add_pod(state, pod_info, added, node)
+        return self._first_refusal(filters, state, pod_info.pod, node)
 
-    def filter_with_nominated_pods(self, state: CycleState, pod_info: PodInfo, node: NodeInfo) -> Status | None:
-        """All filters for one node, one at a time: with nominated pods, then without. None: fits."""
-        pods = [p for p in self.handle.nominator.nominated_pods_for_node(node.name) if _counts_for(p, pod_info)]
-        if pods:
-            status = self._filter_with_nominated(state, pod_info, node, pods)
+    def filter_with_nominated_pods(
+        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[FilterPlugin] | None = None
+    ) -> Status | None:
+        """Filters (default: all) for one node, one at a time: with nominated pods, then without. None: fits."""
+        filters = self.filters if filters is None else filters
+        nominated = [p for p in self.handle.nominator.nominated_pods_for_node(node.name) if _counts_for(p, pod_info)]
+        if nominated:
+            status = self._filter_with_nominated(state, pod_info, node, nominated, filters)
             if status is not None:
                 return status
-        return self._first_refusal(self.filters, state, pod_info.pod, node)
+        return self._first_refusal(filters, state, pod_info.pod, node)
+
+    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
+        """The filters whose PreFilter did not skip, in order."""
+        return [plugin for plugin in self.filters if plugin.name not in state.skip_filter]
 
     def add_pod(self, state: CycleState, pod_info: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Put a pod on a cloned node and tell the plugins."""
@@ -425,25 +442,21 @@ class Framework:
         self, state: CycleState, pod: Pod, diagnosis: Diagnosis
     ) -> tuple[PostFilterResult | None, Status]:
         """Until one succeeds, errs or says unresolvable; otherwise all their reasons (facts 1.2)."""
-        started = perf_counter()
-        result: PostFilterResult | None = None
-        reasons: list[str] = []
-        rejecting = ""
+        run = _PostFilterRun(self.observe)
         for plugin in self.post_filter:
-            answer, status = plugin.post_filter(state, pod, diagnosis)
-            if status.ok:
-                self.observe("PostFilter", "Success", perf_counter() - started)
-                return answer, status
-            if not status.rejected:
-                return None, status.by(plugin.name)
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return answer, status.by(plugin.name)
-            if answer is not None and answer.nominated_node_name is not None:
-                result = answer
-            reasons += status.reasons
-            rejecting = rejecting or plugin.name
-        self.observe("PostFilter", "Unschedulable", perf_counter() - started)
-        return result, Status(Code.UNSCHEDULABLE, tuple(reasons), rejecting)
+            if run.ends_with(plugin, *plugin.post_filter(state, pod, diagnosis)):
+                break
+        return run.outcome()
+
+    async def run_post_filter_with_extenders(
+        self, state: CycleState, pod: Pod, diagnosis: Diagnosis
+    ) -> tuple[PostFilterResult | None, Status]:
+        """The same in a cycle that may await."""
+        run = _PostFilterRun(self.observe)
+        for plugin in self.post_filter:
+            if run.ends_with(plugin, *await plugin.post_filter_with_extenders(state, pod, diagnosis)):
+                break
+        return run.outcome()
 
     # --- scoring ------------------------------------------------------------------------------------------
 
@@ -524,7 +537,9 @@ class Framework:
 
     # --- PreBind, Bind, PostBind --------------------------------------------------------------------------
 
-    def run_pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> tuple[list[PreBindPlugin], Status]:
+    def run_pre_bind_pre_flight(
+        self, state: CycleState, pod: Pod, node_name: str
+    ) -> tuple[list[PreBindPlugin], Status]:
         """The PreBind plugins that have work to do, in order."""
         working = []
         for plugin in self.pre_bind:
@@ -538,11 +553,22 @@ class Framework:
     async def run_pre_bind(
         self, plugins: Sequence[PreBindPlugin], state: CycleState, pod: Pod, node_name: str
     ) -> Status | None:
-        """In order; neighbours that allow it run together. A skipped plugin that does not still splits the group."""
+        """In order; neighbours that allow it run together. A skipped plugin that does not still splits the group.
+
+        For as long as they run the pod can be preempted in memory: its calls are cancelled then.
+        """
+        uid, pre_binding = state.pod_info.uid, self.handle.waiting_pods.pre_binding
         for group in _parallel_groups(self.pre_bind, plugins):
             async with asyncio.TaskGroup() as tasks:
                 running = [(p, tasks.create_task(p.pre_bind(state, pod, node_name))) for p in group]
+                pre_binding[uid] = [task for _, task in running]
+                try:
+                    await asyncio.wait(pre_binding[uid])
+                finally:
+                    del pre_binding[uid]
             for plugin, task in running:
+                if task.cancelled():
+                    return unschedulable("preempted").by(plugin.name)
                 status = task.result()
                 if status is None or status.ok:
                     continue
@@ -568,6 +594,36 @@ class Framework:
         """For information."""
         for plugin in self.post_bind:
             plugin.post_bind(state, pod, node_name)
+
+
+class _PostFilterRun:
+    """What the PostFilter plugins of one cycle said so far."""
+
+    def __init__(self, observe: Observer) -> None:
+        self._observe = observe
+        self._started = perf_counter()
+        self._result: PostFilterResult | None = None
+        self._reasons: list[str] = []
+        self._rejecting = ""
+        self._end: Status | None = None
+
+    def ends_with(self, plugin: PostFilterPlugin, answer: PostFilterResult | None, status: Status) -> bool:
+        """Take a plugin's answer in; True where no further plugin is asked."""
+        if not status.rejected or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            self._result = answer if status.ok or status.rejected else None
+            self._end = status if status.ok else status.by(plugin.name)
+            return True
+        if answer is not None and answer.nominated_node_name is not None:
+            self._result = answer
+        self._reasons += status.reasons
+        self._rejecting = self._rejecting or plugin.name
+        return False
+
+    def outcome(self) -> tuple[PostFilterResult | None, Status]:
+        """What PostFilter as a whole says."""
+        status = self._end or Status(Code.UNSCHEDULABLE, tuple(self._reasons), self._rejecting)
+        self._observe("PostFilter", status.code.text, perf_counter() - self._started)
+        return self._result, status
 
 
 def _counts_for(nominated: PodInfo, pod_info: PodInfo) -> bool:

@@ -6,7 +6,7 @@ Owner: the framework of a profile. Plugins allow or reject through the map; the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.framework.status import SUCCESS, Status, unschedulable
 from scheduler.snapshot.pod_info import PodInfo
@@ -34,14 +34,12 @@ class WaitingPod:
         if not self.deadlines and not self._done.done():
             self._done.set_result(SUCCESS)
 
-    def reject(self, plugin: str, message: str) -> None:
-        """The pod is not bound."""
-        if not self._done.done():
-            self._done.set_result(unschedulable(message).by(plugin))
-
-    def preempt(self, message: str) -> None:
-        """A pod of higher priority takes the room."""
-        self.reject("DefaultPreemption", message)
+    def reject(self, plugin: str, message: str) -> bool:
+        """The pod is not bound. False where its fate was decided already."""
+        if self._done.done():
+            return False
+        self._done.set_result(unschedulable(message).by(plugin))
+        return True
 
     async def wait(self) -> Status:
         """Until all plugins allowed it, one rejected it, or the first deadline passed."""
@@ -55,12 +53,14 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """uid -> waiting pod."""
+    """uid -> waiting pod, and uid -> the PreBind calls of pods that are past Permit but not being bound yet."""
 
-    __slots__ = ("_pods",)
+    __slots__ = ("_pods", "pre_binding")
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        #: set by the framework for as long as PreBind runs
+        self.pre_binding: dict[str, Sequence[asyncio.Task[Status | None]]] = {}
 
     def add(self, waiting: WaitingPod) -> None:
         """From now on the pod can be found."""
@@ -73,6 +73,13 @@ class WaitingPods:
     def get(self, uid: str) -> WaitingPod | None:
         """The waiting pod of that UID."""
         return self._pods.get(uid)
+
+    def preempt(self, uid: str, plugin: str) -> bool:
+        """Stop a pod that waits on Permit or is in PreBind, in memory. False where it is neither: evict it."""
+        waiting = self._pods.get(uid)
+        if waiting is not None and waiting.reject(plugin, "preempted"):
+            return True
+        return any([task.cancel() for task in self.pre_binding.get(uid, ())])
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(tuple(self._pods.values()))

@@ -19,7 +19,9 @@ _LABELS = {
 }
 
 
-def pod_update_events(old: Pod, new: Pod, resource: EventResource = EventResource.UNSCHEDULED_POD) -> list[ClusterEvent]:
+def pod_update_events(
+    old: Pod, new: Pod, resource: EventResource = EventResource.UNSCHEDULED_POD
+) -> list[ClusterEvent]:
     """The narrow events of an update, or one generic update where none fits."""
     actions = [
         action

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from kube.api.core import Namespace
 from kube.api.labels import Requirements, compile_selector
+from scheduler.snapshot.columns import Codes
 from scheduler.snapshot.label_buckets import ByLabels, BySelector, Labels, Pair
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, PodShape
@@ -30,16 +31,18 @@ MAX_BYTES = 16 * 2**20
 BYTES_PER_ROW = 16
 #: so many are kept whatever their size
 MIN_KEPT = 64
+#: sets of labels that were asked about and are kept; most have no terms and so no counts
+MAX_SAID = 4096
 NO_LABELS: Labels = {}
 
 
-class TermKind(enum.Enum):
+class TermKind(enum.IntEnum):
     """What running pods can want of newcomers."""
 
-    REQUIRED_ANTI_AFFINITY = enum.auto()
-    REQUIRED_AFFINITY = enum.auto()
+    REQUIRED_ANTI_AFFINITY = 0
+    REQUIRED_AFFINITY = 1
     #: weights are negative for anti-affinity
-    PREFERRED = enum.auto()
+    PREFERRED = 2
 
 
 class PodSelector:
@@ -99,7 +102,7 @@ class OwnedTerm:
         self.rows: dict[int, int] = {}
         self.total = 0
         #: where this term counts
-        self.said: list[_Said] = []
+        self.said: list[Said] = []
 
 
 class _Counted:
@@ -113,19 +116,28 @@ class _Counted:
         self.classes: dict[PodClass, None] = {}
 
 
-class _Said:
-    """What terms of one kind say about pods of one namespace and one set of labels."""
+class Said:
+    """What the terms of running pods say about pods of one namespace and one set of labels. Owner: PodIndex."""
 
-    __slots__ = ("amounts", "kind", "labels", "namespace", "namespace_labels", "terms")
+    __slots__ = ("amounts", "labels", "namespace", "namespace_labels", "terms")
 
-    def __init__(self, kind: TermKind, namespace: str, labels: Labels, namespace_labels: Labels) -> None:
-        self.kind = kind
+    def __init__(self, namespace: str, labels: Labels, namespace_labels: Labels) -> None:
         self.namespace = namespace
         self.labels = labels
         self.namespace_labels = namespace_labels
         self.terms: dict[OwnedTerm, None] = {}
-        #: topology key -> Σ weights per row
-        self.amounts: dict[str, RowAmounts] = {}
+        #: by TermKind: topology key -> Σ weights per row (1 for required terms)
+        self.amounts: tuple[dict[str, RowAmounts], ...] = tuple({} for _ in TermKind)
+
+    def cancels_out(self, kind: TermKind, key: str, codes: Codes) -> bool:
+        """Whether sums by that key that are 0 everywhere hide terms on nodes with the key: some say +w, others -w.
+
+        `codes` are the key's label codes of all rows.
+        """
+        terms = [term for term in self.terms if term.kind == kind and term.term.topology_key == key]
+        if len({term.weight > 0 for term in terms}) < 2:
+            return False
+        return any(bool(codes[list(term.rows)].any()) for term in terms)
 
 
 class _Shape:
@@ -150,10 +162,11 @@ class PodIndex:
         self._terms: dict[tuple[TermKind, AffinityTerm, int], OwnedTerm] = {}
         self._by_labels: ByLabels[PodClass] = ByLabels()
         self._selectors: BySelector[_Counted] = BySelector()
-        self._terms_by_selector = {kind: BySelector[OwnedTerm]() for kind in TermKind}
-        self._said_by_labels = {kind: ByLabels[_Said]() for kind in TermKind}
-        self._counted: Recent[PodSelector, _Counted] = Recent(self._kept)
-        self._said: Recent[tuple[TermKind, str, frozenset[Pair]], _Said] = Recent(self._kept)
+        self._terms_by_selector: BySelector[OwnedTerm] = BySelector()
+        self._said_by_labels: ByLabels[Said] = ByLabels()
+        self._counted: Recent[PodSelector, _Counted] = Recent()
+        self._said: Recent[tuple[str, frozenset[Pair]], Said] = Recent()
+        self._said_arrays = 0
         self._namespaces: list[Namespace] = []
         self._namespace_labels: dict[str, Labels] = {}
         #: terms of running pods that select namespaces by label: while there are none, namespaces do not matter to them
@@ -184,17 +197,23 @@ class PodIndex:
         found = self._counted.get(selector)
         return (found or self._count(selector)).amounts
 
-    def said_about(self, kind: TermKind, shape: PodShape) -> Mapping[str, RowAmounts]:
-        """topology key -> Σ weights (1 for required terms) of running pods' terms of that kind that mean the pod."""
-        return self._said_of(kind, shape).amounts
-
-    def cancels_out(self, kind: TermKind, shape: PodShape, key: str) -> bool:
-        """Whether sums by that key that are 0 everywhere hide terms on nodes with the key: some say +w, others -w."""
-        terms = [term for term in self._said_of(kind, shape).terms if term.term.topology_key == key]
-        if len({term.weight > 0 for term in terms}) < 2:
-            return False
-        codes = self._snapshot.nodes.label_codes(key)
-        return any(codes[list(term.rows)].any() for term in terms)
+    def said_about(self, shape: PodShape) -> Said:
+        """What terms of running pods say about a pod."""
+        key = (shape.namespace, frozenset(shape.labels.items()))
+        namespace_labels = self.namespace_labels(shape.namespace)
+        found = self._said.get(key)
+        if found is not None and found.namespace_labels == namespace_labels:
+            return found
+        if found is not None:
+            self._forget_said(found)
+        said = Said(shape.namespace, shape.labels, namespace_labels)
+        for term in self._terms_by_selector.candidates(said.labels):
+            self._hear(said, term)
+        self._said_by_labels.add(said, said.namespace, said.labels)
+        self._said.put(key, said)
+        while len(self._said) > MAX_SAID or (self._said_arrays > self._kept() and len(self._said) > 1):
+            self._forget_said(self._said.pop_oldest())
+        return said
 
     def namespace_labels(self, namespace: str) -> Labels:
         """Labels of a namespace as last seen; none for one that was not."""
@@ -223,9 +242,9 @@ class PodIndex:
         for each in self._by_labels.candidates(selector.terms[0]):
             self._count_class(counted, each)
         self._selectors.add(counted, selector.terms[0].selector)
-        dropped = self._counted.put(selector, counted)
-        if dropped is not None:
-            self._forget_counted(dropped)
+        self._counted.put(selector, counted)
+        while len(self._counted) > self._kept():
+            self._forget_counted(self._counted.pop_oldest())
         return counted
 
     def _count_class(self, counted: _Counted, each: PodClass) -> None:
@@ -247,34 +266,20 @@ class PodIndex:
 
     # --- what terms say -----------------------------------------------------------------------------------
 
-    def _said_of(self, kind: TermKind, shape: PodShape) -> _Said:
-        key = (kind, shape.namespace, frozenset(shape.labels.items()))
-        namespace_labels = self.namespace_labels(shape.namespace)
-        found = self._said.get(key)
-        if found is not None and found.namespace_labels == namespace_labels:
-            return found
-        if found is not None:
-            self._forget_said(found)
-        said = _Said(kind, shape.namespace, shape.labels, namespace_labels)
-        for term in self._terms_by_selector[kind].candidates(said.labels):
-            self._hear(said, term)
-        self._said_by_labels[kind].add(said, said.namespace, said.labels)
-        dropped = self._said.put(key, said)
-        if dropped is not None:
-            self._forget_said(dropped)
-        return said
+    def _hear(self, said: Said, term: OwnedTerm) -> None:
+        if not term.term.matches(said.namespace, said.labels, said.namespace_labels):
+            return
+        said.terms[term] = None
+        term.said.append(said)
+        by_key, key = said.amounts[term.kind], term.term.topology_key
+        if key not in by_key:
+            by_key[key] = RowAmounts(self._snapshot.size)
+            self._said_arrays += 1
+        by_key[key].add_rows(term.rows, term.weight)
 
-    def _hear(self, said: _Said, term: OwnedTerm) -> None:
-        if term.term.matches(said.namespace, said.labels, said.namespace_labels):
-            said.terms[term] = None
-            term.said.append(said)
-            amounts = said.amounts.get(term.term.topology_key)
-            if amounts is None:
-                amounts = said.amounts[term.term.topology_key] = RowAmounts(self._snapshot.size)
-            amounts.add_rows(term.rows, term.weight)
-
-    def _forget_said(self, said: _Said) -> None:
-        self._said_by_labels[said.kind].remove(said, said.namespace, said.labels)
+    def _forget_said(self, said: Said) -> None:
+        self._said_by_labels.remove(said, said.namespace, said.labels)
+        self._said_arrays -= sum(map(len, said.amounts))
         for term in said.terms:
             term.said.remove(said)
 
@@ -298,7 +303,7 @@ class PodIndex:
             term.total += 1
             term.rows[row] = term.rows.get(row, 0) + 1
             for said in term.said:
-                said.amounts[term.term.topology_key].add(row, term.weight)
+                said.amounts[term.kind][term.term.topology_key].add(row, term.weight)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """A pod is no longer counted on this row."""
@@ -313,7 +318,7 @@ class PodIndex:
             term.total -= 1
             _take_one(term.rows, row)
             for said in term.said:
-                said.amounts[term.term.topology_key].add(row, -term.weight)
+                said.amounts[term.kind][term.term.topology_key].add(row, -term.weight)
         shape.total -= 1
         if not each.total:
             self._drop_class(each)
@@ -341,8 +346,8 @@ class PodIndex:
         if found is None:
             found = self._terms[kind, term, weight] = OwnedTerm(kind, term, weight)
             self.namespace_terms += bool(term.namespace_selector)
-            self._terms_by_selector[kind].add(found, term.selector)
-            for said in self._said_by_labels[kind].candidates(term):
+            self._terms_by_selector.add(found, term.selector)
+            for said in self._said_by_labels.candidates(term):
                 self._hear(said, found)
         return found
 
@@ -362,7 +367,7 @@ class PodIndex:
         if self._terms.pop((term.kind, term.term, term.weight), None) is None:
             return
         self.namespace_terms -= bool(term.term.namespace_selector)
-        self._terms_by_selector[term.kind].remove(term, term.term.selector)
+        self._terms_by_selector.remove(term, term.term.selector)
         for said in term.said:
             del said.terms[term]
 

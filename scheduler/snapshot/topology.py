@@ -11,8 +11,7 @@ Domain sums read the snapshot's label columns, so they may be asked only after a
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -30,12 +29,11 @@ MAX_SUMS = 16
 
 
 class Recent(Generic[K, V]):
-    """A map that remembers the keys that were asked for last and forgets the others."""
+    """A map that knows which keys were asked for last. Its owner decides how many it keeps."""
 
-    __slots__ = ("_entries", "_limit")
+    __slots__ = ("_entries",)
 
-    def __init__(self, limit: Callable[[], int]) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
@@ -45,14 +43,18 @@ class Recent(Generic[K, V]):
             self._entries.move_to_end(key)
         return value
 
-    def put(self, key: K, value: V) -> V | None:
-        """Remember; returns the value that had to go for it."""
+    def put(self, key: K, value: V) -> None:
+        """Remember, as the most recent."""
         self._entries[key] = value
-        return self._entries.popitem(last=False)[1] if len(self._entries) > self._limit() else None
+        self._entries.move_to_end(key)
 
     def pop(self, key: K) -> None:
         """Forget a key, known or not."""
         self._entries.pop(key, None)
+
+    def pop_oldest(self) -> V:
+        """Forget what was not asked for the longest, and return it."""
+        return self._entries.popitem(last=False)[1]
 
     def __iter__(self) -> Iterator[V]:
         return iter(list(self._entries.values()))
@@ -61,16 +63,43 @@ class Recent(Generic[K, V]):
         return len(self._entries)
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Amounts by label code, and what they are good for."""
+class DomainSums:
+    """Amounts per domain of one topology key. Owner: RowAmounts; to be read in the cycle that asked."""
 
-    values: Vector
-    label: LabelValues
-    node_epoch: int
-    included: Mask | None
-    #: entries of the log that are in
-    position: int
+    __slots__ = ("_included", "_label", "_node_epoch", "_position", "total", "values")
+
+    def __init__(self, label: LabelValues, node_epoch: int, included: Mask | None, position: int) -> None:
+        #: `(values of the label,)` by label code; entry 0, nodes without the label, is 0: they form no domain
+        self.values: Vector = np.zeros(0)
+        #: over all domains
+        self.total = 0.0
+        self._label = label
+        self._node_epoch = node_epoch
+        #: also keeps the mask alive, by whose identity these sums are found
+        self._included = included
+        #: entries of the log that are in
+        self._position = position
+
+    def is_current(self, label: LabelValues, node_epoch: int) -> bool:
+        """Whether label codes are still the same."""
+        return self._label is label and self._node_epoch == node_epoch and len(self.values) == len(label.values)
+
+    def add_up(self, codes: Codes, amounts: Vector) -> None:
+        """Make the sums from all rows."""
+        weights = amounts if self._included is None else amounts * self._included
+        self.values = np.bincount(codes, weights, minlength=len(self._label.values))
+        self.values[0] = 0
+        self.total = float(self.values.sum())
+
+    def catch_up(self, codes: Codes, log: list[tuple[int, float]]) -> None:
+        """Add what the log says since the last time."""
+        included = self._included
+        for row, amount in log[self._position :]:
+            code = codes[row]
+            if code and (included is None or included[row]):
+                self.values[code] += amount
+                self.total += amount
+        self._position = len(log)
 
 
 class RowAmounts:
@@ -81,7 +110,7 @@ class RowAmounts:
     def __init__(self, rows: int) -> None:
         self._values: Vector = np.zeros(max(rows, 64))
         self._log: list[tuple[int, float]] = []
-        self._sums: dict[tuple[str, int], _Sums] = {}
+        self._sums: dict[tuple[str, int], DomainSums] = {}
 
     def add(self, row: int, amount: float) -> None:
         """More (or less) on a row."""
@@ -123,40 +152,20 @@ class RowAmounts:
             self._grow(size)
         return self._values[:size]
 
-    def by_domain(self, snapshot: Snapshot, key: str, included: Mask | None = None) -> Vector:
-        """`(values of the label,)` sums by label code. Entry 0, nodes without the label, is 0: they form no domain.
+    def by_domain(self, snapshot: Snapshot, key: str, included: Mask | None = None) -> DomainSums:
+        """Sums per value of the label, without the rows that `included` `(rows,)` leaves out.
 
-        `included` `(rows,)` leaves the other rows out; the same mask must be the same object to be recognised.
+        The same mask must be the same object, or its sums are made anew.
         """
         label = snapshot.label(key)
-        sums = self._sums.get((key, id(included)))
-        if (
-            sums is None
-            or sums.label is not label
-            or sums.node_epoch != snapshot.node_epoch
-            or len(sums.values) != len(label.values)
-        ):
-            sums = self._add_up(snapshot, label, included)
-        elif sums.position < len(self._log):
-            self._patch(sums, snapshot.trimmed[label.column])
-        return sums.values
-
-    def _add_up(self, snapshot: Snapshot, label: LabelValues, included: Mask | None) -> _Sums:
-        if len(self._sums) >= MAX_SUMS:
-            self._forget_sums()
         codes: Codes = snapshot.trimmed[label.column]
-        amounts = self._all(snapshot.size)
-        weights = amounts if included is None else amounts * included
-        values: Vector = np.bincount(codes, weights, minlength=len(label.values)).astype(np.float64, copy=False)
-        values[0] = 0
-        sums = _Sums(values, label, snapshot.node_epoch, included, len(self._log))
-        self._sums[label.key, id(included)] = sums
+        sums = self._sums.get((key, id(included)))
+        if sums is None or not sums.is_current(label, snapshot.node_epoch):
+            if len(self._sums) >= MAX_SUMS:
+                self._forget_sums()
+            sums = DomainSums(label, snapshot.node_epoch, included, len(self._log))
+            sums.add_up(codes, self._all(snapshot.size))
+            self._sums[key, id(included)] = sums
+        else:
+            sums.catch_up(codes, self._log)
         return sums
-
-    def _patch(self, sums: _Sums, codes: Codes) -> None:
-        values, included = sums.values, sums.included
-        for row, amount in self._log[sums.position :]:
-            if included is None or included[row]:
-                values[codes[row]] += amount
-        values[0] = 0
-        sums.position = len(self._log)

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulator.apiserver.errors import Object
 from simulator.apiserver.resources import Resource
+from simulator.apiserver.shape import spell_quantities
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
@@ -22,6 +23,7 @@ def apply_defaults(resource: Resource, obj: Object) -> None:
     fill = _DEFAULTERS.get((resource.group, resource.kind))
     if fill is not None:
         fill(obj)
+    spell_quantities(resource, obj)
 
 
 def _set(target: Object, **values: Any) -> None:

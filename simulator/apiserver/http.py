@@ -19,7 +19,7 @@ from simulator.apiserver import discovery, errors
 from simulator.apiserver.errors import ApiError, Object, bad_request
 from simulator.apiserver.eviction import evict
 from simulator.apiserver.faults import ConnectionCutError, Effect, Faults
-from simulator.apiserver.listing import ListRequest, list_objects
+from simulator.apiserver.listing import ListRequest, list_objects, parse_bool
 from simulator.apiserver.patch import JSON_PATCH, MERGE_PATCH, PATCH_TYPES
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.selectors import compile_selectors
@@ -35,7 +35,6 @@ _NO_QUERY: Mapping[str, str] = {}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 # Paths below a namespace object itself; anything else behind its name is a resource inside it.
 _NAMESPACE_PARTS = ("status", "finalize")
-_TRUE = ("true", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class Handler:
             return _json(scale_of(revision)) if target.subresource == "scale" else _object(resource, revision)
         selector = compile_selectors(query.get("labelSelector", ""), query.get("fieldSelector", ""), resource)
         view = View(target.namespace, selector)
-        if query.get("watch") in _TRUE:
+        if parse_bool(query, "watch"):
             watch = WatchRequest.parse(resource, query)
             return await serve_watch(request, self._verbs.store, view, watch, self._settings, effects)
         body = list_objects(self._verbs.store, resource, view, ListRequest.parse(query))
@@ -247,7 +246,7 @@ def _verb(request: web.BaseRequest) -> str:
             return "deletecollection" if collection else "delete"
         if not collection:
             return "get"
-        return "watch" if request.query.get("watch") in _TRUE else "list"
+        return "watch" if parse_bool(request.query, "watch") else "list"
     return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, method.lower())
 
 

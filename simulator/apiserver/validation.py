@@ -1,19 +1,19 @@
 """What the API server refuses to store: names, quantities, required and immutable fields, each named by its path.
 
-Two levels, as in the real server: what cannot be decoded at all is a 400 (`check_shape`); what decodes but breaks a
-rule is a 422 that lists every cause at once (`validate`, `validate_update`). Pure functions; nothing is changed here.
+What decodes but breaks a rule is a 422 that lists every cause at once; what cannot be decoded at all is the business of
+`shape.py`. Pure functions over complete objects; nothing is changed here.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from kube.api.quantity import NANOS, nanos
 from simulator.apiserver.errors import (
     Cause,
     Object,
-    bad_request,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -26,13 +26,6 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _QUALIFIED = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?")
-_QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_SUFFIXES = {
-    **{suffix: Fraction(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
-    **{suffix: Fraction(10) ** (3 * (i + 1)) for i, suffix in enumerate("kMGTPE")},
-    **{f"{suffix}i": Fraction(1024) ** (i + 1) for i, suffix in enumerate("KMGTPE")},
-}
 _LABEL_WHY = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -62,96 +55,6 @@ _IMMUTABLE = "field is immutable"
 _ONE_LABEL_KINDS = frozenset({"Namespace", "Service"})
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-# --- shape ---------------------------------------------------------------------------------------------------------
-
-
-def check_shape(resource: Resource, obj: Any) -> Object:
-    """Refuse what the real server could not decode into its types; gives the object back."""
-    if not isinstance(obj, dict):
-        raise bad_request(f"{_cannot(resource)}: a JSON object is expected")
-    if (
-        obj.get("kind", resource.kind) != resource.kind
-        or obj.get("apiVersion", resource.api_version) != resource.api_version
-    ):
-        offered = f"{obj.get('apiVersion', '')}, Kind={obj.get('kind', '')}"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): "
-            f"got {offered}, expected {resource.api_version}, Kind={resource.kind}"
-        )
-    metadata = obj.setdefault("metadata", {})
-    if not isinstance(metadata, dict):
-        raise bad_request(f"{_cannot(resource)}: metadata: a JSON object is expected")
-    for key in ("labels", "annotations"):
-        _check_strings(resource, metadata, key)
-    for key in ("spec", "status"):
-        if not isinstance(obj.get(key, {}) or {}, dict):
-            raise bad_request(f"{_cannot(resource)}: {key}: a JSON object is expected")
-    for path, amounts in _quantity_maps(resource, obj):
-        _check_quantities(resource, path, amounts)
-    return obj
-
-
-def _cannot(resource: Resource) -> str:
-    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-
-
-def _check_strings(resource: Resource, metadata: Object, key: str) -> None:
-    values = metadata.get(key)
-    if values is None:
-        metadata.pop(key, None)
-    elif not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-        raise bad_request(f"{_cannot(resource)}: metadata.{key}: a JSON object with strings as values is expected")
-
-
-def _check_quantities(resource: Resource, path: str, amounts: Any) -> None:
-    if not isinstance(amounts, dict):
-        raise bad_request(f"{_cannot(resource)}: {path}: a JSON object is expected")
-    for name, text in amounts.items():
-        if isinstance(text, bool) or not isinstance(text, str | int | float) or quantity(str(text)) is None:
-            raise bad_request(f"{_cannot(resource)}: {path}[{name}]: {_QUANTITY_RULE}")
-
-
-def _quantity_maps(resource: Resource, obj: Object) -> Iterator[tuple[str, Any]]:
-    """Give every map of resource quantities in a pod, a pod template, a node or a claim."""
-    if resource.kind == "Node":
-        status = obj.get("status") or {}
-        yield from ((f"status.{key}", status[key]) for key in ("capacity", "allocatable") if status.get(key))
-        return
-    spec, path = obj.get("spec") or {}, "spec"
-    if isinstance(spec.get("template"), dict):
-        spec, path = spec["template"].get("spec") or {}, "spec.template.spec"
-    if not isinstance(spec, dict):
-        return
-    yield from _requirement_maps(spec, path)
-    if spec.get("overhead"):
-        yield f"{path}.overhead", spec["overhead"]
-    for key in ("initContainers", "containers"):
-        for i, container in enumerate(_list(spec.get(key))):
-            if isinstance(container, dict):
-                yield from _requirement_maps(container, f"{path}.{key}[{i}]")
-
-
-def _requirement_maps(owner: Object, path: str) -> Iterator[tuple[str, Any]]:
-    resources = owner.get("resources")
-    if isinstance(resources, dict):
-        for key in ("limits", "requests"):
-            if resources.get(key):
-                yield f"{path}.resources.{key}", resources[key]
-
-
-@lru_cache(maxsize=4096)
-def quantity(text: str) -> Fraction | None:
-    """Read a quantity exactly; None for what is none."""
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        return None
-    sign, digits, suffix = match.groups()
-    factor = _SUFFIXES.get(suffix or "", Fraction(1))
-    if suffix and suffix not in _SUFFIXES:
-        factor = Fraction(10) ** int(suffix[1:])
-    return Fraction(f"{sign}{digits}") * factor
 
 
 def _list(value: Any) -> list[Any]:
@@ -273,10 +176,10 @@ def _requirements(resources: Object, path: str) -> list[Cause]:
     limits = resources.get("limits") or {}
     for key in ("limits", "requests"):
         for name, text in (resources.get(key) or {}).items():
-            causes += _amount(name, str(text), f"{path}.{key}")
+            causes += [replace(cause, field=f"{path}.{key}{cause.field}") for cause in _amount(name, text)]
     for name, text in (resources.get("requests") or {}).items():
         limit = limits.get(name)
-        if limit is not None and (quantity(str(text)) or 0) > (quantity(str(limit)) or 0):
+        if limit is not None and nanos(text) > nanos(limit):
             causes.append(
                 invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")
             )
@@ -285,15 +188,16 @@ def _requirements(resources: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _amount(name: str, text: str, field: str) -> list[Cause]:
-    amount = quantity(text)
-    if amount is None or amount < 0:
-        return [invalid_value(f"{field}[{name}]", text, "must be greater than or equal to 0")]
-    if _is_extended(name) and amount.denominator != 1:
-        return [invalid_value(f"{field}[{name}]", text, "must be an integer")]
+@lru_cache(maxsize=4096)
+def _amount(name: str, text: str | int | float) -> tuple[Cause, ...]:
+    """Judge one amount; the field of a cause is still to be put in front."""
+    if nanos(text) < 0:
+        return (invalid_value(f"[{name}]", text, "must be greater than or equal to 0"),)
+    if _is_extended(name) and nanos(text) % NANOS:
+        return (invalid_value(f"[{name}]", text, "must be an integer"),)
     if "/" not in name and name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
-        return [invalid_value(f"{field}[{name}]", name, "must be a standard resource for containers")]
-    return []
+        return (invalid_value(f"[{name}]", name, "must be a standard resource for containers"),)
+    return ()
 
 
 def _is_extended(name: str) -> bool:

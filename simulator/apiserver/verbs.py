@@ -24,8 +24,9 @@ from simulator.apiserver.defaults import apply_defaults
 from simulator.apiserver.errors import ApiError, Object, bad_request, conflict
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Registry, Resource
+from simulator.apiserver.shape import check_shape
 from simulator.apiserver.store import Collection, Store
-from simulator.apiserver.validation import check_shape, validate, validate_update
+from simulator.apiserver.validation import validate, validate_update
 from simulator.apiserver.watch_cache import Key, Revision, View
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no suffix is a word

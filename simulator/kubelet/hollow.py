@@ -57,6 +57,7 @@ class HollowKubelet:
         self._without_node: defaultdict[str, set[Key]] = defaultdict(set)
         self._addresses = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._unfollow: list[Callable[[], None]] = []
 
     def start(self) -> None:
@@ -123,10 +124,12 @@ class HollowKubelet:
         if not self._due:
             return
         when = self._due[0].when
-        if self._timer is not None and self._timer.when() <= when:
+        if self._timer is not None and self._timer_at <= when:
             return
         if self._timer is not None:
             self._timer.cancel()
+        # The time is kept here: a handle of uvloop for something due at once does not know it.
+        self._timer_at = when
         self._timer = asyncio.get_running_loop().call_at(when, self._work)
 
     # --- doing it ------------------------------------------------------------------------------------------------

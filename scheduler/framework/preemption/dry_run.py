@@ -1,0 +1,151 @@
+"""The dry run of a preemption on one node: which pods must go so that the pod fits (facts 2.8, step 4).
+
+All pods of lower priority are taken off a clone of the node, then as many as possible are put back, the most important
+first, those protected by a PodDisruptionBudget before the others. This is the definition; `room` computes the same by
+arithmetic where it can. Never touches the snapshot or the cycle's own state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from kube.api.labels import Selector, SelectorError, selector_of
+from kube.api.policy import PodDisruptionBudget
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.handle import DryRun
+from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.status import Status, error, unresolvable
+from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node where the pod fits once the victims are gone; the most important victim first."""
+
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    #: victims whose eviction their budget does not allow
+    violations: int
+
+
+def start_time(pod: PodInfo) -> float:
+    """When the pod started, seconds; one that has not started yet counts as starting now, after all others."""
+    return _seconds(pod.pod.status.start_time)
+
+
+@lru_cache(maxsize=65536)
+def _seconds(text: str) -> float:
+    if not text:
+        return math.inf
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return math.inf
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def importance(pod: PodInfo) -> tuple[int, float]:
+    """Sort key: the most important pod first, by priority, then by age."""
+    return -pod.priority, start_time(pod)
+
+
+def select_victims(
+    dry_run: DryRun, state: CycleState, node: NodeInfo, filters: Sequence[FilterPlugin] | None, budgets: Budgets
+) -> Candidate | Status:
+    """The victims on this node, or why evicting pods does not help there. `filters`: those to ask, None for all."""
+    pod_info = state.pod_info
+    lower = sorted((p for p in node.pods.values() if p.priority < pod_info.priority), key=importance)
+    if not lower:
+        return NO_VICTIMS
+    state, node = state.clone(), node.clone()
+    for pod in lower:
+        dry_run.remove_pod(state, pod_info, pod, node)
+    refused = dry_run.filter_with_nominated_pods(state, pod_info, node, filters)
+    if refused is not None:
+        return refused
+
+    def must_go(pod: PodInfo) -> bool:
+        dry_run.add_pod(state, pod_info, pod, node)
+        if dry_run.filter_with_nominated_pods(state, pod_info, node, filters) is None:
+            return False
+        dry_run.remove_pod(state, pod_info, pod, node)
+        return True
+
+    violating, others = budgets.split(lower)
+    violated = [pod for pod in violating if must_go(pod)]
+    victims = violated + [pod for pod in others if must_go(pod)]
+    if not victims:
+        return error(f'expected at least one victim pod on node "{node.name}"')
+    return candidate(node.name, victims, len(violated))
+
+
+def candidate(node_name: str, victims: list[PodInfo], violations: int) -> Candidate:
+    """Victims of both groups are one list again, by importance: the choice between nodes reads the first one."""
+    return Candidate(node_name, tuple(sorted(victims, key=importance)), violations)
+
+
+class Budgets:
+    """PodDisruptionBudgets, asked which of some pods they protect. Lives for one search."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in budgets:
+            self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
+        self._selectors: dict[str, list[tuple[PodDisruptionBudget, Selector]]] = {}
+        #: by shape of a pod, which holds its labels and namespace
+        self._matching: dict[int, list[PodDisruptionBudget]] = {}
+
+    def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
+        """(pods whose eviction would violate a budget, the others), if all were evicted in this order."""
+        if not self._by_namespace:
+            return (), pods
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
+        left: dict[int, int] = {}
+        for pod in pods:
+            (violating if self._is_violated(pod, left) else others).append(pod)
+        return violating, others
+
+    def _is_violated(self, pod: PodInfo, left: dict[int, int]) -> bool:
+        """Charge the pod to every budget it counts for; a pod whose eviction was granted is charged already."""
+        violated = False
+        for budget in self._matching_budgets(pod):
+            if pod.pod.metadata.name in budget.status.disrupted_pods:
+                continue
+            key = id(budget)
+            left[key] = left.get(key, budget.status.disruptions_allowed) - 1
+            violated = violated or left[key] < 0
+        return violated
+
+    def _matching_budgets(self, pod: PodInfo) -> list[PodDisruptionBudget]:
+        shape = pod.shape
+        found = self._matching.get(id(shape))
+        if found is None:
+            selectors = self._selectors_in(shape.namespace) if shape.labels else []
+            found = self._matching[id(shape)] = [b for b, selector in selectors if selector(shape.labels)]
+        return found
+
+    def _selectors_in(self, namespace: str) -> list[tuple[PodDisruptionBudget, Selector]]:
+        """A selector that is missing, empty or invalid selects nothing here."""
+        found = self._selectors.get(namespace)
+        if found is None:
+            found = self._selectors[namespace] = []
+            for budget in self._by_namespace.get(namespace, ()):
+                selector = _selector(budget)
+                if selector is not None and selector.requirements:
+                    found.append((budget, selector))
+        return found
+
+
+def _selector(budget: PodDisruptionBudget) -> Selector | None:
+    try:
+        return selector_of(budget.spec.selector)
+    except SelectorError:
+        return None

@@ -1,0 +1,237 @@
+"""What the real server could not even decode into its types: a 400, with the path of what is wrong.
+
+Objects here are plain dicts, so this is the one place where their shape is looked at: lists are lists, labels are
+strings, quantities are quantities. What has passed may still break rules: `validation.py`. Pure functions.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kube.api.quantity import QuantityError, canonical, nanos
+from simulator.apiserver.errors import Object, bad_request
+from simulator.apiserver.resources import Resource
+
+_QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+class Expected(NamedTuple):
+    """What a field holds: how to say it, and how to tell."""
+
+    name: str
+    accepts: Callable[[Any], bool]
+
+
+_WORD = Expected("a string", lambda value: isinstance(value, str))
+_NUMBER = Expected("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_OBJECT = Expected("a JSON object", lambda value: isinstance(value, dict))
+_OBJECTS = Expected(
+    "a JSON list of objects", lambda value: isinstance(value, list) and all(isinstance(item, dict) for item in value)
+)
+_WORDS = Expected(
+    "a JSON list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
+)
+# By field name alone: a name means the same in all built-in types that the server looks into.
+_EXPECTED: dict[str, Expected] = {
+    **dict.fromkeys(
+        [
+            "name",
+            "generateName",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "nodeName",
+            "schedulerName",
+            "priorityClassName",
+            "preemptionPolicy",
+            "image",
+            "restartPolicy",
+            "topologyKey",
+            "effect",
+            "phase",
+            "serviceAccountName",
+            "whenUnsatisfiable",
+        ],
+        _WORD,
+    ),
+    **dict.fromkeys(
+        ["priority", "maxSkew", "replicas", "terminationGracePeriodSeconds", "containerPort", "hostPort"], _NUMBER
+    ),
+    **dict.fromkeys(
+        [
+            "metadata",
+            "spec",
+            "status",
+            "template",
+            "affinity",
+            "nodeAffinity",
+            "podAffinity",
+            "podAntiAffinity",
+            "podAffinityTerm",
+            "labelSelector",
+            "namespaceSelector",
+            "nodeSelector",
+            "resources",
+            "limits",
+            "requests",
+            "overhead",
+            "matchLabels",
+            "securityContext",
+            "rollingUpdate",
+            "strategy",
+            "updateStrategy",
+            "selector",
+        ],
+        _OBJECT,
+    ),
+    **dict.fromkeys(
+        [
+            "containers",
+            "initContainers",
+            "ephemeralContainers",
+            "tolerations",
+            "volumes",
+            "topologySpreadConstraints",
+            "schedulingGates",
+            "ports",
+            "env",
+            "taints",
+            "conditions",
+            "ownerReferences",
+            "matchExpressions",
+            "nodeSelectorTerms",
+            "addresses",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        ],
+        _OBJECTS,
+    ),
+    **dict.fromkeys(["finalizers", "matchLabelKeys", "mismatchLabelKeys", "accessModes"], _WORDS),
+}
+# Maps with keys of the user's own.
+_FREE = frozenset(
+    [
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeSelector",
+        "data",
+        "stringData",
+        "binaryData",
+        "parameters",
+        "limits",
+        "requests",
+        "overhead",
+        "capacity",
+        "allocatable",
+    ]
+)
+
+
+def check_shape(resource: Resource, obj: Any) -> Object:
+    """Refuse what the real server could not decode into its types; gives the object back."""
+    if not isinstance(obj, dict):
+        raise bad_request(f"{_cannot(resource)}: a JSON object is expected")
+    if (
+        obj.get("kind", resource.kind) != resource.kind
+        or obj.get("apiVersion", resource.api_version) != resource.api_version
+    ):
+        offered = f"{obj.get('apiVersion', '')}, Kind={obj.get('kind', '')}"
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"got {offered}, expected {resource.api_version}, Kind={resource.kind}"
+        )
+    metadata = obj.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise bad_request(f"{_cannot(resource)}: metadata: a JSON object is expected")
+    for key in ("labels", "annotations"):
+        _check_strings(resource, metadata, key)
+    if resource.strategic_merge:
+        _check_fields(resource, "", obj)
+    for path, amounts in quantity_maps(resource, obj):
+        _check_quantities(resource, path, amounts)
+    return obj
+
+
+def _cannot(resource: Resource) -> str:
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+
+
+def _check_fields(resource: Resource, path: str, obj: Object) -> None:
+    """Look through the fields whose names say what they hold; what is absent or null is always right."""
+    for key, value in obj.items():
+        if value is None:
+            continue
+        where = f"{path}.{key}" if path else key
+        expected = _EXPECTED.get(key)
+        if expected is not None and not expected.accepts(value):
+            raise bad_request(f"{_cannot(resource)}: {where}: {expected.name} is expected")
+        if key not in _FREE:
+            for place, child in _children(where, value):
+                _check_fields(resource, place, child)
+
+
+def _children(path: str, value: Any) -> Iterator[tuple[str, Object]]:
+    if isinstance(value, dict):
+        yield path, value
+    elif isinstance(value, list):
+        yield from ((f"{path}[{i}]", item) for i, item in enumerate(value) if isinstance(item, dict))
+
+
+def _check_strings(resource: Resource, metadata: Object, key: str) -> None:
+    values = metadata.get(key)
+    if values is None:
+        metadata.pop(key, None)
+    elif not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise bad_request(f"{_cannot(resource)}: metadata.{key}: a JSON object with strings as values is expected")
+
+
+def _check_quantities(resource: Resource, path: str, amounts: Any) -> None:
+    if not isinstance(amounts, dict):
+        raise bad_request(f"{_cannot(resource)}: {path}: a JSON object is expected")
+    for name, text in amounts.items():
+        if not _is_quantity(text):
+            raise bad_request(f"{_cannot(resource)}: {path}[{name}]: {_QUANTITY_RULE}")
+
+
+def _is_quantity(text: Any) -> bool:
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        return False
+    try:
+        nanos(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def quantity_maps(resource: Resource, obj: Object) -> Iterator[tuple[str, Any]]:
+    """Give every map of resource quantities in a pod, a pod template, a node or a claim."""
+    if resource.kind == "Node":
+        status = obj.get("status") or {}
+        yield from ((f"status.{key}", status[key]) for key in ("capacity", "allocatable") if status.get(key))
+        return
+    spec, path = obj.get("spec") or {}, "spec"
+    if isinstance(spec.get("template"), dict):
+        spec, path = spec["template"].get("spec") or {}, "spec.template.spec"
+    if not isinstance(spec, dict):
+        return
+    yield from _requirement_maps(spec, path)
+    if spec.get("overhead"):
+        yield f"{path}.overhead", spec["overhead"]
+    for key in ("initContainers", "containers"):
+        for i, container in enumerate(spec.get(key) or ()):
+            if isinstance(container, dict):
+                yield from _requirement_maps(container, f"{path}.{key}[{i}]")
+
+
+def _requirement_maps(owner: Object, path: str) -> Iterator[tuple[str, Any]]:
+    resources = owner.get("resources")
+    if isinstance(resources, dict):
+        for key in ("limits", "requests"):
+            if resources.get(key):
+                yield f"{path}.resources.{key}", resources[key]
+
+
+def spell_quantities(resource: Resource, obj: Object) -> None:
+    """Spell every quantity of an object as the server stores it (`0.5` is `500m`), in place: the caller owns it."""
+    for _, amounts in quantity_maps(resource, obj):
+        for name, text in amounts.items():
+            amounts[name] = canonical(text)
