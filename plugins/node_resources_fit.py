@@ -93,6 +93,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 hopeless = hopeless or amount > offered
         return self._refusal(reasons, hopeless) if reasons else None
 
+    def room_needed(self, state: CycleState) -> Mapping[str, int] | None:
+        """The requests and a place; where devices stand in for a resource, amounts do not tell all."""
+        requests = self._requests(state)
+        if any(resource in _device_backed(state) for resource, _ in requests):
+            return None
+        return {"pods": 1, **dict(requests)}
+
     def refusals(self, state: CycleState, pod: Pod, nodes: Nodes) -> Refusals:
         """Nodes that lack the same share a status: one bit per reason, and one for requests above all there is."""
         lacking = nodes.free("pods") < 1

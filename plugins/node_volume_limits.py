@@ -1,11 +1,11 @@
 """NodeVolumeLimits: no node gets more volumes of a CSI driver than the driver can attach there.
 
-A driver's limit on a node stands in the node's CSINode. What counts: the distinct volumes of the pods on the node, those
-of the new pod, and what VolumeAttachments say is attached besides. Claims that are not bound yet count with the driver
-that will provision them; volumes of former in-tree plugins count with the driver that took them over.
+A driver's limit on a node stands in the node's CSINode. What counts: the distinct volumes of the pods on the node,
+those of the new pod, and what VolumeAttachments say is attached besides. Claims that are not bound yet count with the
+driver that will provision them; volumes of former in-tree plugins count with the driver that took them over.
 
-Called by the framework. Counting exactly means looking up every claim on a node, so it is done only for nodes that could
-be full: an index knows how many volumes a row has at most.
+Called by the framework. Counting exactly means looking up every claim on a node, so it is done only for nodes that
+could be full: an index knows how many volumes a row has at most.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from plugins.default_binder import DefaultBinder
+from plugins.default_preemption import DefaultPreemption
 from plugins.image_locality import ImageLocality
 from plugins.node_affinity import NodeAffinity
 from plugins.node_declared_features import NodeDeclaredFeatures
@@ -21,9 +22,13 @@ from plugins.node_ports import NodePorts
 from plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from plugins.node_resources_fit import NodeResourcesFit
 from plugins.node_unschedulable import NodeUnschedulable
+from plugins.node_volume_limits import NodeVolumeLimits
 from plugins.priority_sort import PrioritySort
 from plugins.scheduling_gates import SchedulingGates
 from plugins.taint_toleration import TaintToleration
+from plugins.volume_binding import VolumeBinding
+from plugins.volume_restrictions import VolumeRestrictions
+from plugins.volume_zone import VolumeZone
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin, points_of
 
@@ -38,6 +43,11 @@ _BUILT_IN: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,

@@ -19,8 +19,8 @@ from kube.api.node_affinity import match_expression, match_field
 from scheduler.snapshot.columns import Codes, LabelValues, Mask
 from scheduler.snapshot.snapshot import Snapshot
 
-#: selectors remembered at a time
-MAX_KEPT = 4096
+#: bytes that all remembered masks may take together
+MAX_BYTES = 4 * 2**20
 
 
 class LabelRows:
@@ -52,6 +52,9 @@ class LabelRows:
 
     def by_node_selector(self, selector: NodeSelector) -> Mask:
         """`(rows,)` rows whose labels match one of the terms. Terms see no node name, as for volumes (facts 2.9)."""
+        single = single_value(selector)
+        if single is not None:
+            return self._only(*single)
         self._renew()
         mask = self._masks.get(selector)
         if mask is None:
@@ -63,9 +66,11 @@ class LabelRows:
 
     def by_requirements(self, requirements: Requirements | None) -> Mask:
         """`(rows,)` rows whose labels a label selector in canonical form selects; None selects none."""
-        self._renew()
         if requirements is None:
             return self.nowhere
+        if len(requirements) == 1 and requirements[0][1] == IN and len(requirements[0][2]) == 1:
+            return self._only(requirements[0][0], requirements[0][2][0])
+        self._renew()
         mask = self._masks.get(requirements)
         if mask is None:
             mask = self.everywhere
@@ -83,9 +88,14 @@ class LabelRows:
         rows = by_value.get(value)
         return np.zeros(0, np.intp) if rows is None else rows
 
+    def _only(self, key: str, value: str) -> Mask:
+        mask = self.nowhere
+        mask[self.with_value(key, value)] = True
+        return mask
+
     def _renew(self) -> None:
         stamp = (self._snapshot.node_epoch, self._snapshot.size)
-        if stamp != self._stamp or len(self._masks) > MAX_KEPT:
+        if stamp != self._stamp or len(self._masks) * self._snapshot.size > MAX_BYTES:
             self._masks.clear()
             self._by_value.clear()
             self._stamp = stamp

@@ -7,12 +7,15 @@ or of a running pod, forbids domains. Used by the plugin alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from plugins.inter_pod_affinity.terms import ShapeTerms
 from scheduler.framework.status import Status, unresolvable, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_index import PodIndex, TermKind, selecting
+from scheduler.snapshot.pod_index import PodIndex, TermKind
 from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
@@ -28,9 +31,10 @@ Sums = dict[str, Vector]
 
 @dataclass(slots=True)
 class FilterState:
-    """What the snapshot says of one pod's required terms, and what a dry run changed since. `sums` are shared."""
+    """What the snapshot says of one pod's required terms, and what a dry run changed since. Sums are shared."""
 
     shape: PodShape
+    terms: ShapeTerms
     affinity: Sums
     anti_affinity: Sums
     existing: Sums
@@ -43,10 +47,12 @@ class FilterState:
 
     def clone(self) -> FilterState:
         """For a dry run."""
-        return FilterState(
-            self.shape, self.affinity, self.anti_affinity, self.existing, self.affinity_total, self.matches_itself,
-            dict(self.affinity_changes), dict(self.anti_affinity_changes), dict(self.existing_changes),
-        )  # fmt: skip
+        return replace(
+            self,
+            affinity_changes=dict(self.affinity_changes),
+            anti_affinity_changes=dict(self.anti_affinity_changes),
+            existing_changes=dict(self.existing_changes),
+        )
 
     @property
     def is_first(self) -> bool:
@@ -54,56 +60,71 @@ class FilterState:
         return self.affinity_total == 0 and self.matches_itself
 
 
-def filter_state(index: PodIndex, snapshot: Snapshot, shape: PodShape) -> FilterState:
-    """The counts of one pod, from the snapshot."""
+def filter_state(index: PodIndex, snapshot: Snapshot, shape: PodShape, terms: ShapeTerms) -> FilterState | None:
+    """The counts of one pod, from the snapshot; None where nothing is required of its place."""
+    existing: Sums = {}
+    for key, amounts in index.said_about(shape).amounts[TermKind.REQUIRED_ANTI_AFFINITY].items():
+        sums = amounts.by_domain(snapshot, key)
+        if sums.total:
+            existing[key] = sums.values
+    if terms.affinity is None and not terms.anti_affinity and not existing:
+        return None
     affinity: Sums = {}
-    if shape.required_affinity:
-        amounts = index.counted(selecting(shape.required_affinity))
-        affinity = {t.topology_key: amounts.by_domain(snapshot, t.topology_key) for t in shape.required_affinity}
-    said = index.said_about(TermKind.REQUIRED_ANTI_AFFINITY, shape)
-    existing = {key: sums for key, amounts in said.items() if (sums := amounts.by_domain(snapshot, key)).any()}
-    return FilterState(
-        shape,
-        affinity,
-        _anti_affinity(index, snapshot, shape.required_anti_affinity),
-        existing,
-        affinity_total=sum(float(sums.sum()) for sums in affinity.values()),
-        matches_itself=matches_all(index, shape.required_affinity, shape),
-    )
+    total, matches_itself = 0.0, False
+    if terms.affinity is not None:
+        amounts = index.counted(terms.affinity)
+        for key in terms.affinity_keys:
+            sums = amounts.by_domain(snapshot, key)
+            affinity[key] = sums.values
+            total += sums.total
+        matches_itself = index.means(terms.affinity, shape.namespace, shape.labels)
+    anti_affinity = _anti_affinity(index, snapshot, terms)
+    return FilterState(shape, terms, affinity, anti_affinity, existing, total, matches_itself)
 
 
-def _anti_affinity(index: PodIndex, snapshot: Snapshot, terms: tuple[AffinityTerm, ...]) -> Sums:
+def _anti_affinity(index: PodIndex, snapshot: Snapshot, terms: ShapeTerms) -> Sums:
     """One matching term is enough to forbid a domain, so terms with one key add up."""
     found: Sums = {}
-    for term in terms:
-        key = term.topology_key
-        sums = index.counted(selecting((term,))).by_domain(snapshot, key)
+    for key, selector in terms.anti_affinity:
+        sums = index.counted(selector).by_domain(snapshot, key).values
         found[key] = found[key] + sums if key in found else sums
     return found
-
-
-def matches_all(index: PodIndex, terms: tuple[AffinityTerm, ...], shape: PodShape) -> bool:
-    """Whether a pod is meant by all the terms; without terms it is not."""
-    return bool(terms) and index.means(selecting(terms), shape.namespace, shape.labels)
 
 
 # --- all nodes at once ------------------------------------------------------------------------------------------------
 
 
+def allowed_mask(state: FilterState, nodes: Nodes) -> Mask:
+    """`(size,)` bool: near enough, and in no forbidden domain; one look-up per topology key."""
+    tables = _affinity_tables(state)
+    for forbidden in (state.anti_affinity, state.existing):
+        for key, sums in forbidden.items():
+            free = sums <= 0
+            tables[key] = tables[key] & free if key in tables else free
+    return _look_up(tables, nodes)
+
+
 def affinity_mask(state: FilterState, nodes: Nodes) -> Mask:
     """`(size,)` bool: each term's key is there, and a matching pod in each domain (or none is needed)."""
-    mask = nodes.all
-    for key, sums in state.affinity.items():
-        codes = nodes.label_codes(key)
-        mask &= codes > 0 if state.is_first else (sums > 0).take(codes)
-    return mask
+    return _look_up(_affinity_tables(state), nodes)
 
 
-def free_mask(forbidden: Sums, nodes: Nodes) -> Mask:
-    """`(size,)` bool: in no forbidden domain."""
+def anti_affinity_mask(state: FilterState, nodes: Nodes) -> Mask:
+    """`(size,)` bool: no pod that the pod's own terms forbid in the domains."""
+    return _look_up({key: sums <= 0 for key, sums in state.anti_affinity.items()}, nodes)
+
+
+def _affinity_tables(state: FilterState) -> dict[str, Mask]:
+    """By key and label code. Entry 0, no such label, is False."""
+    if not state.is_first:
+        return {key: sums > 0 for key, sums in state.affinity.items()}
+    return {key: np.arange(len(sums)) > 0 for key, sums in state.affinity.items()}
+
+
+def _look_up(tables: dict[str, Mask], nodes: Nodes) -> Mask:
     mask = nodes.all
-    for key, sums in forbidden.items():
-        mask &= (sums <= 0).take(nodes.label_codes(key))
+    for key, table in tables.items():
+        mask &= table.take(nodes.label_codes(key))
     return mask
 
 
@@ -152,17 +173,22 @@ def _count(sums: Vector, snapshot: Snapshot, key: str, value: str) -> float:
 
 def change(state: FilterState, index: PodIndex, other: PodInfo, node: NodeInfo, sign: int) -> None:
     """A dry run put another pod on a node (+1) or took it off (-1)."""
-    shape, labels = state.shape, node.labels
-    namespace_labels = index.namespace_labels(shape.namespace)
+    labels = node.labels
     for term in other.shape.required_anti_affinity:
-        if term.matches(shape.namespace, shape.labels, namespace_labels):
+        if wants_away(index, term, state.shape):
             _add(state.existing_changes, term.topology_key, labels, sign)
-    if matches_all(index, shape.required_affinity, other.shape):
+    namespace, pod_labels = other.shape.namespace, other.shape.labels
+    if state.terms.affinity is not None and index.means(state.terms.affinity, namespace, pod_labels):
         for key in state.affinity:
             state.affinity_total += sign * _add(state.affinity_changes, key, labels, sign)
-    for term in shape.required_anti_affinity:
-        if matches_all(index, (term,), other.shape):
-            _add(state.anti_affinity_changes, term.topology_key, labels, sign)
+    for key, selector in state.terms.anti_affinity:
+        if index.means(selector, namespace, pod_labels):
+            _add(state.anti_affinity_changes, key, labels, sign)
+
+
+def wants_away(index: PodIndex, term: AffinityTerm, shape: PodShape) -> bool:
+    """Whether an anti-affinity term of another pod means this one."""
+    return term.matches(shape.namespace, shape.labels, index.namespace_labels(shape.namespace))
 
 
 def _add(changes: Changes, key: str, labels: Mapping[str, str], sign: int) -> bool:

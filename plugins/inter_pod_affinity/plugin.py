@@ -12,8 +12,10 @@ import numpy as np
 
 from config.types import InterPodAffinityArgs
 from kube.api.core import Node, Pod
+from plugins.helpers.hints import is_same_pod, queue_if
 from plugins.inter_pod_affinity import filtering, hints
 from plugins.inter_pod_affinity.filtering import FilterState
+from plugins.inter_pod_affinity.terms import ShapeTerms, select_namespaces, terms_of
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
@@ -29,12 +31,15 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import SKIP, Status
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_index import PodIndex, TermKind, selecting
-from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, PodShape
+from scheduler.snapshot.pod_index import PodIndex, Said, TermKind
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
+from scheduler.snapshot.topology import DomainSums, Recent
 
 NAME = "InterPodAffinity"
 SCORE_STATE = NAME + "/score"
+#: pod shapes whose terms are kept ready
+MAX_SHAPES = 1024
 
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -49,6 +54,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self.ignore_existing = given.ignore_preferred_terms_of_existing_pods
         self.snapshot: Snapshot = handle.snapshot
         self.index = handle.snapshot.index(PodIndex)
+        self._terms: Recent[bytes, ShapeTerms] = Recent()
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
         self.events = (
             on(EventResource.POD, pods, hint=self.after_pod_change),
@@ -60,9 +66,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Counts the pod's required terms and the anti-affinity of running pods; Skip where there is neither."""
         shape = state.pod_info.shape
-        self._see_namespaces(shape.required_affinity + shape.required_anti_affinity)
-        counts = filtering.filter_state(self.index, self.snapshot, shape)
-        if not (shape.required_affinity or shape.required_anti_affinity or counts.existing):
+        terms = self._terms_of(shape)
+        self._see_namespaces(terms.required_select_namespaces)
+        counts = filtering.filter_state(self.index, self.snapshot, shape, terms)
+        if counts is None:
             return SKIP
         state.write(NAME, counts)
         return None
@@ -78,17 +85,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _change(self, state: CycleState, other: PodInfo, node: NodeInfo, sign: int) -> None:
         counts: FilterState | None = state.read(NAME)
         if counts is not None:
-            self._see_namespaces(other.shape.required_anti_affinity)
+            self._see_namespaces(select_namespaces(other.shape.required_anti_affinity))
             filtering.change(counts, self.index, other, node, sign)
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
         """Near enough, and in no forbidden domain."""
-        counts: FilterState = state.read(NAME)
-        mask = filtering.affinity_mask(counts, nodes)
-        for forbidden in (counts.anti_affinity, counts.existing):
-            if forbidden:
-                mask &= filtering.free_mask(forbidden, nodes)
-        return mask
+        return filtering.allowed_mask(state.read(NAME), nodes)
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same for one node, with the pods that a dry run added and removed."""
@@ -98,7 +100,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """The first rule that refused each node."""
         counts: FilterState = state.read(NAME)
         near = filtering.affinity_mask(counts, nodes)
-        free = filtering.free_mask(counts.anti_affinity, nodes)
+        free = filtering.anti_affinity_mask(counts, nodes)
         which = np.where(near, np.where(free, 2, 1), 0).astype(np.intp)
         statuses = (filtering.AFFINITY, filtering.ANTI_AFFINITY, filtering.EXISTING_ANTI_AFFINITY)
         present = np.unique(which)
@@ -109,16 +111,17 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Adds up the preferences that concern the pod, its own and others'; Skip where there are none."""
         shape = state.pod_info.shape
-        own = shape.preferred_affinity + shape.preferred_anti_affinity
-        if self.ignore_existing and not own:
+        terms = self._terms_of(shape)
+        if self.ignore_existing and not terms.preferred:
             return SKIP
-        self._see_namespaces(own)
-        wishes = _Wishes(self.index, self.snapshot, shape)
-        wishes.add_own(shape.preferred_affinity, 1)
-        wishes.add_own(shape.preferred_anti_affinity, -1)
+        self._see_namespaces(terms.preferred_select_namespaces)
+        wishes = Wishes(self.snapshot)
+        for key, selector, weight in terms.preferred:
+            wishes.add(key, self.index.counted(selector).by_domain(self.snapshot, key), weight)
+        said = self.index.said_about(shape)
         if self.hard_weight > 0:
-            wishes.add_existing(TermKind.REQUIRED_AFFINITY, self.hard_weight)
-        wishes.add_existing(TermKind.PREFERRED, 1)
+            wishes.add_said(said, TermKind.REQUIRED_AFFINITY, self.hard_weight)
+        wishes.add_said(said, TermKind.PREFERRED, 1)
         if not wishes.sums:
             return SKIP
         state.write(SCORE_STATE, wishes.sums)
@@ -126,71 +129,84 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
         """Σ of the wishes in the node's domains."""
-        scores = nodes.zeros
+        scores: Vector | None = None
         for key, sums in state.read(SCORE_STATE).items():
-            scores += sums.take(nodes.label_codes(key))
-        return scores
+            here = sums.take(nodes.label_codes(key))
+            scores = here if scores is None else np.add(scores, here, out=scores)
+        return nodes.zeros if scores is None else scores
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         """From the worst (0) to the best (100); upstream divides first and truncates then."""
+        if not scores.size:
+            return scores
         lowest, highest = float(scores.min()), float(scores.max())
         if lowest == highest:
             return np.zeros(scores.shape)
-        final: Vector = np.floor(MAX_NODE_SCORE * ((scores - lowest) / (highest - lowest)))
-        return final
+        final = scores - lowest
+        final /= highest - lowest
+        final *= MAX_NODE_SCORE
+        return np.floor(final, out=final)
 
     # --- queueing hints -----------------------------------------------------------------------------------
 
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
         """The pod itself, or an assigned one, changed."""
-        if new is not None and new.metadata.uid == pod.metadata.uid:
+        if is_same_pod(pod, new):
             return QueueingHint.QUEUE
         if not hints.are_assigned(old, new):
             return QueueingHint.SKIP
-        shape, before, after = self._shape(pod), self._shape(old), self._shape(new)
-        assert shape is not None
+        shape = self.snapshot.shapes.shape(pod)
+        terms, before, after = self._terms_of(shape), self._shape(old), self._shape(new)
         existing = before.required_anti_affinity if before is not None else ()
-        self._see_namespaces(shape.required_affinity + shape.required_anti_affinity + existing)
-        return hints.after_pod_change(self.index, shape, before, after)
+        self._see_namespaces(terms.required_select_namespaces or select_namespaces(existing))
+        return queue_if(hints.after_pod_change(self.index, shape, terms, before, after))
 
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
         """A node was added, or its labels changed."""
-        shape = self._shape(pod)
-        assert shape is not None
-        return QueueingHint.SKIP if new is None else hints.after_node_change(shape, old, new)
+        terms = self._terms_of(self.snapshot.shapes.shape(pod))
+        return queue_if(new is not None and hints.after_node_change(terms, old, new))
 
     def _shape(self, pod: Pod | None) -> PodShape | None:
         return None if pod is None else self.snapshot.shapes.shape(pod)
 
-    def _see_namespaces(self, terms: tuple[AffinityTerm, ...]) -> None:
-        """Namespaces' labels matter where a term selects by them."""
-        if self.index.namespace_terms or any(term.namespace_selector for term in terms):
+    # --- kept per shape -----------------------------------------------------------------------------------
+
+    def _terms_of(self, shape: PodShape) -> ShapeTerms:
+        terms = self._terms.get(shape.key)
+        if terms is None:
+            terms = terms_of(shape)
+            self._terms.put(shape.key, terms)
+            if len(self._terms) > MAX_SHAPES:
+                self._terms.pop_oldest()
+        return terms
+
+    def _see_namespaces(self, needed: bool) -> None:
+        """Namespaces' labels matter where a term selects by them, the pod's or a running one's."""
+        if needed or self.index.namespace_terms:
             self.index.see_namespaces(self.handle.listers("Namespace").list())
 
 
-class _Wishes:
+class Wishes:
     """Σ weights by topology key and label code. A key is there if some wish concerns some node that has it."""
 
-    __slots__ = ("_index", "_shape", "_snapshot", "sums")
+    __slots__ = ("_snapshot", "sums")
 
-    def __init__(self, index: PodIndex, snapshot: Snapshot, shape: PodShape) -> None:
-        self._index, self._snapshot, self._shape = index, snapshot, shape
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self.sums: dict[str, Vector] = {}
 
-    def add_own(self, terms: tuple[AffinityTerm, ...], sign: int) -> None:
-        """What the pod prefers of running pods."""
-        for term in terms:
-            found = self._index.counted(selecting((term,))).by_domain(self._snapshot, term.topology_key)
-            if found.any():
-                self._add(term.topology_key, sign * term.weight * found)
-
-    def add_existing(self, kind: TermKind, factor: int) -> None:
+    def add_said(self, said: Said, kind: TermKind, factor: int) -> None:
         """What running pods want of this one."""
-        for key, amounts in self._index.said_about(kind, self._shape).items():
+        for key, amounts in said.amounts[kind].items():
             found = amounts.by_domain(self._snapshot, key)
-            if found.any() or self._index.cancels_out(kind, self._shape, key):
-                self._add(key, factor * found)
+            if not self.add(key, found, factor) and said.cancels_out(kind, key, self._snapshot.nodes.label_codes(key)):
+                self.sums.setdefault(key, found.values)
 
-    def _add(self, key: str, amounts: Vector) -> None:
+    def add(self, key: str, found: DomainSums, weight: int) -> bool:
+        """False where there is nothing to add; a total of 0 may still be + here and - there."""
+        if not found.total and not found.values.any():
+            return False
+        amounts = found.values if weight == 1 else weight * found.values
         known = self.sums.get(key)
         self.sums[key] = amounts if known is None else known + amounts
+        return True

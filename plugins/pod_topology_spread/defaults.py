@@ -16,6 +16,7 @@ from scheduler.snapshot.topology import Recent
 
 #: the index of Services by namespace and one label pair that their selector demands
 BY_PAIR = "podtopologyspread.selector-pair"
+MAX_SHAPES = 1024
 OWNERS = {("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")}
 
 
@@ -25,7 +26,7 @@ class DefaultSelectors:
     def __init__(self, listers: Callable[[str], Lister]) -> None:
         self._listers = listers
         listers("Service").add_index(BY_PAIR, _demanded_pair)
-        self._known: Recent[bytes, tuple[list[Any], Requirements]] = Recent(lambda: 1024)
+        self._known: Recent[bytes, tuple[list[Any], Requirements]] = Recent()
 
     def of(self, shape: PodShape) -> Requirements:
         """Empty where the pod belongs to nothing."""
@@ -37,6 +38,8 @@ class DefaultSelectors:
             return known[1]
         selector = _selector(services, owner)
         self._known.put(shape.key, (sources, selector))
+        if len(self._known) > MAX_SHAPES:
+            self._known.pop_oldest()
         return selector
 
     def _services(self, shape: PodShape) -> list[Any]:

@@ -26,6 +26,8 @@ class Domains:
     included: Mask | None
     #: label codes of the domains
     codes: Codes
+    #: distinct values among all nodes that have the keys asked for, no value being one
+    distinct: int
 
 
 class Inclusion:
@@ -54,7 +56,8 @@ class Inclusion:
             included &= self._tolerated()
         present = np.bincount(codes, included) > 0
         everybody = np.array_equal(included, have_key)
-        return Domains(None if everybody else included, present.nonzero()[0])
+        distinct = np.count_nonzero(np.bincount(codes, keyed))
+        return Domains(None if everybody else included, present.nonzero()[0], int(distinct))
 
     def _selected(self) -> Mask:
         if self._affinity is None:

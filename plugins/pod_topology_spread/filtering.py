@@ -83,7 +83,7 @@ def filter_state(
 ) -> FilterState:
     """The counts of a pod's hard constraints, from the snapshot."""
     counts = tuple(
-        Counts(c, d, index.counted(c.pods).by_domain(snapshot, c.topology_key, d.included))
+        Counts(c, d, index.counted(c.pods).by_domain(snapshot, c.topology_key, d.included).values)
         for c, d in zip(constraints, domains, strict=True)
     )
     return FilterState(counts, [{} for _ in counts])

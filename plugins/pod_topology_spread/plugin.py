@@ -18,7 +18,7 @@ from plugins.helpers.hints import queue_if
 from plugins.pod_topology_spread import filtering, hints, scoring
 from plugins.pod_topology_spread.constraints import SYSTEM_DEFAULTS, Constraints, default_constraints, own_constraints
 from plugins.pod_topology_spread.defaults import DefaultSelectors
-from plugins.pod_topology_spread.domains import Domains, Inclusion
+from plugins.pod_topology_spread.domains import Domains, Inclusion, has_keys
 from plugins.pod_topology_spread.filtering import FilterState
 from plugins.pod_topology_spread.scoring import ScoreState
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
@@ -42,6 +42,9 @@ from scheduler.snapshot.topology import Recent
 
 NAME = "PodTopologySpread"
 SCORE_STATE = NAME + "/score"
+PLAN = NAME + "/constraints"
+#: pod shapes whose constraints and domains are kept
+MAX_SHAPES = 512
 
 
 @dataclass(slots=True)
@@ -54,6 +57,8 @@ class _Plan:
     node_epoch: int = -1
     hard: tuple[Domains, ...] = ()
     soft: tuple[Domains, ...] = ()
+    #: `(rows,)` nodes that have all keys of the soft constraints; None: all have
+    keyed: Mask | None = None
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -70,7 +75,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self.comparison_operators = handle.gate("TaintTolerationComparisonOperators")
         self.snapshot: Snapshot = handle.snapshot
         self.index = handle.snapshot.index(PodIndex)
-        self._plans: Recent[bytes, _Plan] = Recent(lambda: 512)
+        self._plans: Recent[bytes, _Plan] = Recent()
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         self.events = (
@@ -86,6 +91,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             plan = self._plan(state.pod_info.shape)
         except SelectorError as problem:
             return error(f"obtaining pod's hard topology spread constraints: {problem}")
+        state.write(PLAN, plan)
         if not plan.constraints.hard:
             return SKIP
         self._find_domains(plan, pod)
@@ -124,13 +130,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """Weighs each soft constraint by the domains of the feasible nodes; Skip where there is none."""
         try:
-            plan = self._plan(state.pod_info.shape)
+            plan: _Plan = state.read(PLAN) or self._plan(state.pod_info.shape)
         except SelectorError as problem:
             return error(f"obtaining pod's soft topology spread constraints: {problem}")
         if not plan.constraints.soft:
             return SKIP
         self._find_domains(plan, pod)
-        state.write(SCORE_STATE, scoring.score_state(self.index, nodes, plan.constraints, plan.soft))
+        state.write(SCORE_STATE, scoring.score_state(self.index, nodes, plan.constraints, plan.soft, plan.keyed))
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
@@ -171,6 +177,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 )  # fmt: skip
             plan = _Plan(constraints, selector)
             self._plans.put(shape.key, plan)
+            if len(self._plans) > MAX_SHAPES:
+                self._plans.pop_oldest()
         return plan
 
     def _find_domains(self, plan: _Plan, pod: Pod) -> None:
@@ -180,4 +188,6 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         constraints = plan.constraints
         plan.hard = inclusion.domains(constraints.hard, require_all_keys=True)
         plan.soft = inclusion.domains(constraints.soft, require_all_keys=constraints.require_all_keys)
+        keyed = has_keys(self.snapshot.nodes, constraints.soft)
+        plan.keyed = None if np.array_equal(keyed, self.snapshot.nodes.column("alive")) else keyed
         plan.node_epoch = self.snapshot.node_epoch

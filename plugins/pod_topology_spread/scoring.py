@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plugins.pod_topology_spread.constraints import HOSTNAME, Constraint, Constraints
-from plugins.pod_topology_spread.domains import Domains, has_keys
+from plugins.pod_topology_spread.domains import Domains
 from scheduler.framework.plugin import MAX_NODE_SCORE
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.pod_index import PodIndex
@@ -27,17 +27,23 @@ class Weighed:
     constraint: Constraint
     weight: float
     pods: Vector | RowAmounts
+    #: no node lacks the key
+    everywhere: bool
 
     def score(self, nodes: Nodes) -> Vector:
         """`(size,)` count·weight + maxSkew-1; 0 where the key is missing."""
         codes = nodes.label_codes(self.constraint.topology_key)
-        base = float(self.constraint.max_skew - 1)
-        if isinstance(self.pods, RowAmounts):
-            scores: Vector = self.pods.by_row(nodes) * self.weight + base
-            return scores if codes.all() else scores * (codes > 0)
-        table = self.pods * self.weight + base
+        if not isinstance(self.pods, RowAmounts):
+            return self.table(self.pods).take(codes)
+        scores = self.pods.by_row(nodes) * self.weight
+        scores += self.constraint.max_skew - 1
+        return scores if self.everywhere else scores * (codes > 0)
+
+    def table(self, pods: Vector) -> Vector:
+        """The same by label code."""
+        table = pods * self.weight + float(self.constraint.max_skew - 1)
         table[0] = 0
-        return table.take(codes)
+        return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +55,17 @@ class ScoreState:
     ignored: Mask | None
 
 
-def score_state(index: PodIndex, nodes: Nodes, constraints: Constraints, domains: Sequence[Domains]) -> ScoreState:
-    """Weights and counts of the soft constraints, for these feasible nodes."""
-    ignored: Mask | None = None
-    if constraints.require_all_keys:
-        keyed = has_keys(nodes, constraints.soft)
-        ignored = None if keyed.all() else ~keyed
+def score_state(
+    index: PodIndex, nodes: Nodes, constraints: Constraints, domains: Sequence[Domains], keyed: Mask | None
+) -> ScoreState:
+    """Weights and counts of the soft constraints, for these feasible nodes.
+
+    `keyed` `(rows,)`: nodes that have all the keys; None: all have.
+    """
+    missing = None if keyed is None else ~nodes.gather(keyed)
+    ignored = missing if constraints.require_all_keys and missing is not None and missing.any() else None
     weighed = (
-        Weighed(c, math.log(_size(nodes, c, ignored) + 2), _pods(index, nodes.snapshot, c, d))
+        Weighed(c, math.log(_size(nodes, c, d, ignored) + 2), _pods(index, nodes.snapshot, c, d), missing is None)
         for c, d in zip(constraints.soft, domains, strict=True)
     )
     return ScoreState(tuple(weighed), ignored)
@@ -67,23 +76,30 @@ def _pods(index: PodIndex, snapshot: Snapshot, constraint: Constraint, domains: 
     amounts = index.counted(constraint.pods)
     if constraint.topology_key == HOSTNAME:
         return amounts
-    return amounts.by_domain(snapshot, constraint.topology_key, domains.included)
+    return amounts.by_domain(snapshot, constraint.topology_key, domains.included).values
 
 
-def _size(nodes: Nodes, constraint: Constraint, ignored: Mask | None) -> int:
+def _size(nodes: Nodes, constraint: Constraint, domains: Domains, ignored: Mask | None) -> int:
     """Distinct values among the feasible nodes that are not ignored; a missing key is a value here (facts 2.6)."""
     if constraint.topology_key == HOSTNAME:
         return nodes.size - (0 if ignored is None else int(np.count_nonzero(ignored)))
+    if nodes.rows is None:
+        return domains.distinct
     codes = nodes.label_codes(constraint.topology_key)
     return int(np.count_nonzero(np.bincount(codes if ignored is None else codes[~ignored])))
 
 
 def raw_scores(state: ScoreState, nodes: Nodes) -> Vector:
     """Σ over the constraints, rounded half up; the fewer the better."""
-    total = nodes.zeros
-    for weighed in state.weighed:
-        total += weighed.score(nodes)
-    scores: Vector = np.floor(total + 0.5)
+    first, *others = state.weighed
+    if not others and not isinstance(first.pods, RowAmounts):
+        scores: Vector = np.floor(first.table(first.pods) + 0.5).take(nodes.label_codes(first.constraint.topology_key))
+    else:
+        scores = first.score(nodes)
+        for weighed in others:
+            scores += weighed.score(nodes)
+        scores += 0.5
+        np.floor(scores, out=scores)
     if state.ignored is not None:
         scores[state.ignored] = 0
     return scores
@@ -99,7 +115,10 @@ def normalize(state: ScoreState, scores: Vector) -> Vector:
     if highest == 0:
         final: Vector = np.full(scores.shape, float(MAX_NODE_SCORE))
     else:
-        final = np.floor(MAX_NODE_SCORE * (highest + lowest - scores) / highest)
+        final = (highest + lowest) - scores
+        final *= MAX_NODE_SCORE
+        final /= highest
+        np.floor(final, out=final)
     if ignored is not None:
         final[ignored] = 0
     return final

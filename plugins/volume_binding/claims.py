@@ -11,6 +11,7 @@ from typing import Any
 
 from kube.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from kube.api.labels import SelectorError
+from kube.api.quantity import whole
 from kube.api.storage import CSIStorageCapacity, StorageClass
 from kube.api.volumes import (
     SELECTED_NODE,
@@ -28,7 +29,6 @@ from kube.api.volumes import (
     volume_limit,
     waits_for_consumer,
 )
-from kube.api.quantity import whole
 from plugins.volume_binding.assume_cache import AssumeCache
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, error, unresolvable
@@ -100,7 +100,7 @@ class ClaimReader:
         for use in claim_uses(pod):
             claim = self.claims.get(use.name, pod.metadata.namespace)
             unusable = _unusable(pod, claim, use.name, ephemeral=use.ephemeral)
-            if unusable:
+            if unusable or claim is None:
                 return unresolvable(unusable)
             found.append(claim)
         return self._sort(found) if found else None

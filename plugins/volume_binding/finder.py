@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kube.api.core import PersistentVolume, PersistentVolumeClaim
-from kube.api.csi_migration import MigrationError, csi_affinity, is_migrated_on, plugin_of
-from kube.api.labels import SelectorError, compile_selector, requirements_of
+from kube.api.csi_migration import csi_affinity, is_migrated_on, plugin_of
+from kube.api.labels import Requirements, SelectorError, compile_selector, requirements_of
 from kube.api.node_affinity import match_node_selector
 from kube.api.storage import CSINode, CSIStorageCapacity, TopologySelectorTerm
 from kube.api.volumes import pick, provisions, reachable, required_affinity, topology_allowed
@@ -30,6 +30,7 @@ NOT_REACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_ROOM = "node(s) did not have enough free storage"
 VOLUME_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+MAX_TOPOLOGIES = 2**16
 #: a node's problems are a sum of these bits; reasons are told in this order
 REASONS = ((1, NOT_REACHABLE), (2, NO_VOLUME), (4, NO_ROOM), (8, VOLUME_GONE))
 _NOT_REACHABLE, _NO_VOLUME, _NO_ROOM, _VOLUME_GONE = (bit for bit, _ in REASONS)
@@ -71,6 +72,8 @@ class Finder:
     def __init__(self, handle: Handle) -> None:
         self.csi_nodes = handle.listers("CSINode")
         self.rows = LabelRows(handle.snapshot)
+        #: capacity -> the object and its parsed topology: there may be one per node
+        self._topologies: dict[str, tuple[CSIStorageCapacity, Requirements | None]] = {}
 
     # --- one node -----------------------------------------------------------------------------------------
 
@@ -226,10 +229,12 @@ class Finder:
 
     def reaching(self, capacity: CSIStorageCapacity) -> Mask:
         """`(rows,)` nodes that can use the storage."""
-        try:
-            return self.rows.by_requirements(requirements_of(capacity.node_topology))
-        except SelectorError:
-            return self.rows.nowhere
+        known = self._topologies.get(capacity.key)
+        if known is None or known[0] is not capacity:
+            if len(self._topologies) >= MAX_TOPOLOGIES:
+                self._topologies.clear()
+            known = self._topologies[capacity.key] = (capacity, _topology(capacity))
+        return self.rows.by_requirements(known[1])
 
 
 def is_reachable(volume: PersistentVolume, labels: Mapping[str, str], csi_node: CSINode | None) -> bool:
@@ -255,10 +260,15 @@ def _provisioning(delayed: DelayedClaim, labels: Mapping[str, str]) -> tuple[int
 
 
 def _has_access(labels: Mapping[str, str], capacity: CSIStorageCapacity) -> bool:
+    return compile_selector(_topology(capacity))(labels)
+
+
+def _topology(capacity: CSIStorageCapacity) -> Requirements | None:
+    """The nodes that can use the storage; None, no node, also where Kubernetes could not read the selector."""
     try:
-        return compile_selector(requirements_of(capacity.node_topology))(labels)
+        return requirements_of(capacity.node_topology)
     except SelectorError:
-        return False
+        return None
 
 
 def _positions(volumes: Sequence[PersistentVolume]) -> dict[str, int]:

@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace, known_plugins: KnownPlugins | None = None) -> int:
     """Print the effective configuration to stdout and warnings to stderr; 2 when the input is bad."""
-    plugins = in_tree_points() if known_plugins is None else known_plugins
+    plugins = _installed_plugins() if known_plugins is None else known_plugins
     try:
         loaded = _load(args, plugins)
     except ConfigError as error:
@@ -67,6 +67,13 @@ def effective_document(configuration: Configuration, known_plugins: KnownPlugins
     profiles = tuple(_spelled_out(profile, known_plugins) for profile in configuration.profiles)
     document: dict[str, Any] = encode(msgspec.structs.replace(configuration, profiles=profiles))
     return document
+
+
+def _installed_plugins() -> KnownPlugins:
+    """Know the plugins that `podium run` would know, those of other packages included."""
+    from plugins.registry import Registry
+
+    return cast("KnownPlugins", {**in_tree_points(), **Registry()})
 
 
 def _load(args: argparse.Namespace, plugins: KnownPlugins) -> Loaded:

@@ -86,7 +86,7 @@ class Diagnosis:
         for refused in self.refused:
             at = (refused.rows == row).nonzero()[0]
             if len(at):
-                return refused.refusals.statuses[refused.refusals.which[at[0]]].code
+                return refused.refusals.statuses[int(refused.refusals.which[at[0]])].code
         return Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def node_statuses(self) -> dict[str, Status]:

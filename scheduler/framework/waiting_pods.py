@@ -79,7 +79,8 @@ class WaitingPods:
         waiting = self._pods.get(uid)
         if waiting is not None and waiting.reject(plugin, "preempted"):
             return True
-        return any([task.cancel() for task in self.pre_binding.get(uid, ())])
+        cancelled = [task.cancel() for task in self.pre_binding.get(uid, ())]
+        return any(cancelled)
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(tuple(self._pods.values()))

@@ -87,7 +87,8 @@ class DomainSums:
     def add_up(self, codes: Codes, amounts: Vector) -> None:
         """Make the sums from all rows."""
         weights = amounts if self._included is None else amounts * self._included
-        self.values = np.bincount(codes, weights, minlength=len(self._label.values))
+        sums = np.bincount(codes, weights, minlength=len(self._label.values))
+        self.values = sums.astype(np.float64, copy=False)
         self.values[0] = 0
         self.total = float(self.values.sum())
 

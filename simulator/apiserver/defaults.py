@@ -76,7 +76,7 @@ def _containers(spec: Object) -> list[Object]:
 
 
 def _container(container: Object, host_network: bool) -> None:
-    image = container.get("image") or ""
+    image = str(container.get("image") or "")
     tag = image.rpartition("/")[2].partition(":")[2]
     latest = "@" not in image and tag in ("", "latest")
     _set(container, imagePullPolicy="Always" if latest else "IfNotPresent", resources={})

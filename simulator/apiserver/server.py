@@ -186,7 +186,7 @@ class ApiServer:
         bind(self.verbs, self.resource("pods"), namespace, name, {"target": {"kind": "Node", "name": node}})
 
     def _resource_of(self, obj: Object) -> Resource:
-        resource = self.registry.by_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
+        resource = self.registry.by_kind(str(obj.get("apiVersion")), str(obj.get("kind")))
         if resource is None:
             raise bad_request(f'no matches for kind "{obj.get("kind")}" in version "{obj.get("apiVersion")}"')
         return resource
@@ -198,7 +198,9 @@ def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) 
 
 
 def _namespace(resource: Resource, obj: Object) -> str:
-    return (obj["metadata"].get("namespace") or "default") if resource.namespaced else ""
+    metadata = obj.get("metadata")
+    given = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return str(given or "default") if resource.namespaced else ""
 
 
 def _copy(obj: Object) -> Any:

@@ -30,110 +30,48 @@ _OBJECTS = Expected(
 _WORDS = Expected(
     "a JSON list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
 )
-# By field name alone: a name means the same in all built-in types that the server looks into.
-_EXPECTED: dict[str, Expected] = {
-    **dict.fromkeys(
-        [
-            "name",
-            "generateName",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "nodeName",
-            "schedulerName",
-            "priorityClassName",
-            "preemptionPolicy",
-            "image",
-            "restartPolicy",
-            "topologyKey",
-            "effect",
-            "phase",
-            "serviceAccountName",
-            "whenUnsatisfiable",
-        ],
-        _WORD,
-    ),
-    **dict.fromkeys(
-        ["priority", "maxSkew", "replicas", "terminationGracePeriodSeconds", "containerPort", "hostPort"], _NUMBER
-    ),
-    **dict.fromkeys(
-        [
-            "metadata",
-            "spec",
-            "status",
-            "template",
-            "affinity",
-            "nodeAffinity",
-            "podAffinity",
-            "podAntiAffinity",
-            "podAffinityTerm",
-            "labelSelector",
-            "namespaceSelector",
-            "nodeSelector",
-            "resources",
-            "limits",
-            "requests",
-            "overhead",
-            "matchLabels",
-            "securityContext",
-            "rollingUpdate",
-            "strategy",
-            "updateStrategy",
-            "selector",
-        ],
-        _OBJECT,
-    ),
-    **dict.fromkeys(
-        [
-            "containers",
-            "initContainers",
-            "ephemeralContainers",
-            "tolerations",
-            "volumes",
-            "topologySpreadConstraints",
-            "schedulingGates",
-            "ports",
-            "env",
-            "taints",
-            "conditions",
-            "ownerReferences",
-            "matchExpressions",
-            "nodeSelectorTerms",
-            "addresses",
-            "preferredDuringSchedulingIgnoredDuringExecution",
-        ],
-        _OBJECTS,
-    ),
-    **dict.fromkeys(["finalizers", "matchLabelKeys", "mismatchLabelKeys", "accessModes"], _WORDS),
-}
-# Maps with keys of the user's own.
-_FREE = frozenset(
-    [
-        "labels",
-        "annotations",
-        "matchLabels",
-        "nodeSelector",
-        "data",
-        "stringData",
-        "binaryData",
-        "parameters",
-        "limits",
-        "requests",
-        "overhead",
-        "capacity",
-        "allocatable",
-    ]
+_STRINGS = Expected(
+    "a JSON object with strings as values",
+    lambda value: isinstance(value, dict) and all(isinstance(item, str) for item in value.values()),
 )
+# By field name alone: a name means the same in all built-in types that the server looks into, with one exception.
+_NODE_TERMS = "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_FIELDS = """
+    word     name generateName namespace uid resourceVersion nodeName schedulerName priorityClassName preemptionPolicy
+    word     restartPolicy topologyKey effect phase serviceAccountName whenUnsatisfiable apiVersion kind key
+    strings  labels annotations matchLabels nodeSelector
+    number   priority maxSkew replicas terminationGracePeriodSeconds containerPort hostPort
+    object   metadata spec status template affinity nodeAffinity podAffinity podAntiAffinity podAffinityTerm strategy
+    object   labelSelector namespaceSelector resources limits requests overhead selector
+    object   securityContext rollingUpdate updateStrategy
+    objects  containers initContainers ephemeralContainers tolerations volumes topologySpreadConstraints ports env
+    objects  schedulingGates taints conditions ownerReferences matchExpressions nodeSelectorTerms addresses
+    objects  preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution
+    words    finalizers matchLabelKeys mismatchLabelKeys accessModes
+"""
+_KINDS = {
+    "word": _WORD,
+    "number": _NUMBER,
+    "object": _OBJECT,
+    "strings": _STRINGS,
+    "objects": _OBJECTS,
+    "words": _WORDS,
+}
+_EXPECTED: dict[str, Expected] = {
+    field: _KINDS[kind] for kind, *fields in (line.split() for line in _FIELDS.strip().splitlines()) for field in fields
+}
+# What is not looked into: maps with keys of the user's own, and conditions, whose status is a word.
+_USER_KEYS = "labels annotations matchLabels nodeSelector data stringData binaryData parameters"
+_AMOUNTS = "limits requests overhead capacity allocatable"
+_FREE = frozenset([*_USER_KEYS.split(), *_AMOUNTS.split(), "conditions"])
 
 
 def check_shape(resource: Resource, obj: Any) -> Object:
     """Refuse what the real server could not decode into its types; gives the object back."""
     if not isinstance(obj, dict):
         raise bad_request(f"{_cannot(resource)}: a JSON object is expected")
-    if (
-        obj.get("kind", resource.kind) != resource.kind
-        or obj.get("apiVersion", resource.api_version) != resource.api_version
-    ):
+    named = obj.get("kind", resource.kind), obj.get("apiVersion", resource.api_version)
+    if named != (resource.kind, resource.api_version):
         offered = f"{obj.get('apiVersion', '')}, Kind={obj.get('kind', '')}"
         raise bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
@@ -161,7 +99,7 @@ def _check_fields(resource: Resource, path: str, obj: Object) -> None:
         if value is None:
             continue
         where = f"{path}.{key}" if path else key
-        expected = _EXPECTED.get(key)
+        expected = _OBJECT if where.endswith(_NODE_TERMS) else _EXPECTED.get(key)
         if expected is not None and not expected.accepts(value):
             raise bad_request(f"{_cannot(resource)}: {where}: {expected.name} is expected")
         if key not in _FREE:

@@ -151,8 +151,11 @@ def _container(container: Any, path: str, names: set[str]) -> list[Cause]:
     elif name in names:
         causes.append(duplicate(f"{path}.name", name))
     names.add(str(name))
-    if not container.get("image"):
+    image = container.get("image")
+    if not image:
         causes.append(required(f"{path}.image"))
+    elif not isinstance(image, str):
+        causes.append(invalid_value(f"{path}.image", image, "must be a string"))
     for i, port in enumerate(_list(container.get("ports"))):
         causes += _port(port, f"{path}.ports[{i}]")
     return causes + _requirements(container.get("resources") or {}, f"{path}.resources")

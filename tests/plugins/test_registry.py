@@ -91,5 +91,5 @@ def test_what_is_wrong_with_a_plugin_is_one_line(name, found, message):
 
 def test_arguments_that_a_plugin_refuses_are_one_line():
     args = NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(type="Best"))
-    with pytest.raises(PluginError, match="^plugin NodeResourcesFit cannot be set up: .*'Best': expected LeastAlloc"):
+    with pytest.raises(PluginError, match=r"^plugin NodeResourcesFit cannot be set up: .*'Best': expected LeastAlloc"):
         Registry().build("NodeResourcesFit", args, Bench(NodeResourcesFit).handle)

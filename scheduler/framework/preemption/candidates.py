@@ -8,7 +8,8 @@ no candidate was found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -16,11 +17,10 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin
-from scheduler.framework.preemption.dry_run import Budgets, Candidate
+from scheduler.framework.preemption.dry_run import NO_VICTIMS, Budgets, Candidate, select_victims
 from scheduler.framework.preemption.room import Room
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes, Mask
-from scheduler.snapshot.node_info import NodeInfo
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -38,34 +38,43 @@ class Search:
         self._snapshot = handle.snapshot
         self._state = state
         self._budgets = budgets
-        active = self._dry_run.active_filters(state)
         groups = list(diagnosis.refused_with(Code.UNSCHEDULABLE))
-        self._filters = [filters_to_ask(active, plugin) for plugin, _ in groups]
-        #: rows worth a look, and for each the index of its group in `_filters`
+        active = self._dry_run.active_filters(state)
+        asked = diagnosis.pre_filter is None
+        #: the filters to ask on the nodes of each group
+        self._filters = [filters_to_ask(active, plugin) if asked else active for plugin, _ in groups]
+        #: rows worth a look, and the group of each
         self.rows: Codes = np.concatenate([np.zeros(0, np.intp), *(rows for _, rows in groups)])
-        self._group_of = np.repeat(np.arange(len(groups)), [len(rows) for _, rows in groups])
-        self._room, self._by_room = self._measure()
-        #: reason -> nodes, and how many nodes were judged at all
+        self._group = np.repeat(np.arange(len(groups)), [len(rows) for _, rows in groups])
+        needed = [self._needed(filters) for filters in self._filters]
+        self._room = self._measure(needed)
+        #: where the room decides first, and where it decides alone
+        self._by_room = self._in_groups([each is not None for each in needed]) & ~self._nominated()
+        self._by_room_alone = self._by_room & self._in_groups([len(filters) == 1 for filters in self._filters])
+        #: reason -> nodes
         self._reasons: Counter[str] = Counter()
         self._judged = 0
         self.errors: list[Status] = []
 
-    def _measure(self) -> tuple[Room | None, Mask]:
-        """The room that eviction makes, and where it tells all there is to tell if it is not enough."""
-        plain = np.ones(len(self.rows), np.bool_)
-        needed = None
-        for group, filters in enumerate(self._filters):
-            needed_here = filters[0].room_needed(self._state) if filters else None
-            if needed_here is None or not self._snapshot.wide_resources.isdisjoint(needed_here):
-                plain[self._group_of == group] = False
-            else:
-                needed = needed_here
-        if needed is None:
-            return None, plain
-        nominated = list(self._dry_run.nominated_rows(self._state.pod_info))
-        if nominated:
-            plain &= ~np.isin(self.rows, nominated)
-        return Room(self._snapshot.nodes, needed, self._state.pod_info.priority), plain
+    def _needed(self, filters: Sequence[FilterPlugin]) -> Mapping[str, int] | None:
+        """What the first filter to ask needs, where that is all it looks at and exact in float64."""
+        needed = filters[0].room_needed(self._state) if filters else None
+        return needed if needed and self._snapshot.wide_resources.isdisjoint(needed) else None
+
+    def _measure(self, needed: Iterable[Mapping[str, int] | None]) -> Room | None:
+        known = next((each for each in needed if each is not None), None)
+        return Room(self._snapshot.nodes, known, self._state.pod_info.priority) if known is not None else None
+
+    def _in_groups(self, those: list[bool]) -> Mask:
+        """Which rows are in those groups."""
+        mask: Mask = np.array(those, np.bool_)[self._group]
+        return mask
+
+    def _nominated(self) -> Mask:
+        """Which rows hold nominated pods that count: arithmetic does not know of them."""
+        return np.isin(self.rows, list(self._dry_run.nominated_rows(self._state.pod_info)))
+
+    # --- the walk -----------------------------------------------------------------------------------------
 
     def run(self, start: int, wanted: int) -> list[Candidate]:
         """Walk from a start until `wanted` candidates are found and one of them violates no budget."""
@@ -93,13 +102,37 @@ class Search:
         helps = self._room.has_lower & self._room.is_enough
         return self._by_room & ~helps[self.rows]
 
-    def _spare(self, order: Codes) -> Sequence[Sequence[float]] | object:
-        raise NotImplementedError
+    def _spare(self, order: Codes) -> Iterable[Sequence[float]]:
+        return self._room.spare_of(self.rows[order]) if self._room is not None else repeat(())
 
-    def _info(self, row: int) -> NodeInfo:
+    def _judge(self, i: int, spare: Sequence[float]) -> Candidate | Status:
+        row = int(self.rows[i])
+        if self._room is not None and self._by_room_alone[i]:
+            return self._room.select_victims(row, spare, self._budgets)
+        return self._ask(row, int(self._group[i]))
+
+    def _ask(self, row: int, group: int) -> Candidate | Status:
         info = self._snapshot.infos[row]
         assert info is not None, "the search outlived its snapshot"
-        return info
+        return select_victims(self._dry_run, self._state, info, self._filters[group], self._budgets)
+
+    # --- why not ------------------------------------------------------------------------------------------
+
+    def _explain(self, hopeless: Mask) -> None:
+        """Nodes that lack the same say the same: one of each kind is asked."""
+        room = self._room
+        if room is None:
+            return
+        bare = hopeless & ~room.has_lower[self.rows]
+        if bare.any():
+            self._refuse(NO_VICTIMS, int(np.count_nonzero(bare)))
+        short = hopeless & ~bare
+        for group in range(len(self._filters)):
+            rows = self.rows[short & (self._group == group)]
+            for row, nodes in room.lacking_kinds(rows):
+                found = self._ask(row, group)
+                assert isinstance(found, Status), "the arithmetic and the filter disagree"
+                self._refuse(found, nodes)
 
     def _refuse(self, status: Status, nodes: int = 1) -> None:
         self._judged += nodes
@@ -108,11 +141,19 @@ class Search:
         for reason in status.reasons:
             self._reasons[reason] += nodes
 
+    def message(self) -> str:
+        """The text of a search without candidates; nodes that were not worth a look count as not helpful."""
+        nodes = self._snapshot.count
+        reasons = self._reasons + Counter({NOT_HELPFUL: nodes - self._judged})
+        entries = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        return f"0/{nodes} nodes are available: {', '.join(entries)}."
+
 
 def filters_to_ask(active: Sequence[FilterPlugin], refused_by: str) -> list[FilterPlugin]:
-    """The filters a dry run on a node refused by that plugin has to ask.
+    """The filters a dry run on a node refused by that plugin has to ask, in order.
 
-    Those before it let the node pass, so of them only such matter as look at the pods there. A refusal that is no
-    filter's own (an extender's) leaves all filters passed; one by PreFilter came before any was asked.
+    Those before it let the node pass, so of them only such matter as look at the pods there. Where it is no filter (an
+    extender), all filters let the node pass.
     """
-    raise NotImplementedError
+    first = next((i for i, plugin in enumerate(active) if plugin.name == refused_by), len(active))
+    return [plugin for i, plugin in enumerate(active) if i >= first or plugin.depends_on_pods]

@@ -93,10 +93,10 @@ class LowerPods:
                     kinds.append(kind)
         size = max(self._snapshot.size, 1)
         at, kind_of = np.array(rows, np.intp), np.array(kinds, np.intp)
-        sums: Sums = {PODS: np.bincount(at, minlength=size).astype(np.float64)}
+        sums = {PODS: _sum_by_row(at, np.ones(len(at)), size)}
         for resource in {name for each in requests for name in each}:
             amounts = np.array([each.get(resource, 0) for each in requests], np.float64)
-            sums[resource] = np.bincount(at, weights=amounts[kind_of], minlength=size)
+            sums[resource] = _sum_by_row(at, amounts[kind_of], size)
         return sums
 
     def ranked(self, row: int) -> list[PodInfo]:
@@ -128,7 +128,7 @@ class Room:
                 self._spare[i] += sums[resource][:size]
         self._lacking = self._spare < 0
         #: `(size,)` the pod would fit
-        self.is_enough: Mask = ~self._lacking.any(axis=0)
+        self.is_enough: Mask = np.logical_not(self._lacking.any(axis=0))
         self._amounts: dict[int, tuple[int, ...]] = {}
 
     def lacking_kinds(self, rows: Codes) -> Iterator[tuple[int, int]]:
@@ -173,3 +173,7 @@ class Room:
             taken = tuple(1 if name == PODS else requests.get(name, 0) for name in self._resources)
             self._amounts[id(requests)] = taken
         return taken
+
+
+def _sum_by_row(rows: Codes, amounts: Vector, size: int) -> Vector:
+    return np.bincount(rows, weights=amounts, minlength=size).astype(np.float64, copy=False)
