@@ -3,7 +3,7 @@
 Node selector, required terms and preferred terms of the pod, and those that the profile adds to every pod. A term is
 judged once per distinct value of the labels it names; nodes look their answer up by the code of their value.
 
-Called by the framework; the rules for one node are `kube.api.node_affinity`.
+Called by the framework; the rules for one node are `kube.api.node_affinity`, those for all `helpers.node_selection`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from kube.api.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from kube.api.labels import EXISTS, IN, NOT_IN
+from kube.api.core import Node, NodeSelector, Pod, PreferredSchedulingTerm
+from kube.api.labels import IN
 from kube.api.node_affinity import (
     METADATA_NAME,
-    match_expression,
-    match_field,
     match_node_selector,
     preferred_node_terms,
     required_node_affinity_matches,
     required_node_selector,
 )
 from plugins.helpers.hints import queue_if
+from plugins.helpers.node_selection import match_required, match_selector, match_term
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
@@ -38,7 +37,7 @@ from scheduler.framework.plugin import (
     max_normalize,
 )
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
-from scheduler.snapshot.columns import LabelValues, Mask, Vector
+from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.snapshot import Nodes
 
@@ -78,13 +77,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
         """addedAffinity AND nodeSelector AND required terms."""
-        mask = self._enforced(nodes)
-        for key, value in pod.spec.node_selector.items():
-            mask &= nodes.label_codes(key) == nodes.snapshot.label(key).values.code_of.get(value, -1)
-        required = required_node_selector(pod)
-        if required is not None:
-            mask &= match_selector(nodes, required)
-        return mask
+        mask = match_required(nodes, pod)
+        return mask if self.added_required is None else mask & match_selector(nodes, self.added_required)
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rule for one node."""
@@ -139,52 +133,3 @@ def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
             return None
         union |= frozenset.intersection(*named)
     return union if selector.node_selector_terms else None
-
-
-def match_selector(nodes: Nodes, selector: NodeSelector) -> Mask:
-    """Nodes that match any of the terms; without terms none does."""
-    mask = nodes.none
-    for term in selector.node_selector_terms:
-        mask |= match_term(nodes, term)
-    return mask
-
-
-def match_term(nodes: Nodes, term: NodeSelectorTerm) -> Mask:
-    """Nodes for which all expressions and fields hold; an empty term matches nothing."""
-    if not term.match_expressions and not term.match_fields:
-        return nodes.none
-    mask = nodes.all
-    for expression in term.match_expressions:
-        mask &= values_matching(expression, nodes.snapshot.label(expression.key)).take(
-            nodes.label_codes(expression.key)
-        )
-    for field in term.match_fields:
-        mask &= nodes.gather(rows_matching(field, nodes))
-    return mask
-
-
-def values_matching(requirement: NodeSelectorRequirement, label: LabelValues) -> Mask:
-    """Per code of the label's values, whether the requirement holds; hostname has as many values as there are nodes."""
-    values = label.values
-    table = np.zeros(len(values), np.bool_)
-    match requirement.operator:
-        case "In" | "NotIn" if requirement.values:
-            table[[values.code_of[value] for value in requirement.values if value in values.code_of]] = True
-            return np.logical_not(table) if requirement.operator == NOT_IN else table
-        case "Exists" | "DoesNotExist" if not requirement.values:
-            table[LabelValues.ABSENT] = True
-            return np.logical_not(table) if requirement.operator == EXISTS else table
-    for code, value in enumerate(values.values):
-        table[code] = match_expression(requirement, {} if value is None else {requirement.key: value})
-    return table
-
-
-def rows_matching(requirement: NodeSelectorRequirement, nodes: Nodes) -> Mask:
-    """Rows whose node's name the requirement selects; it names one node, so one row differs from all others."""
-    everybody = nodes.snapshot.nodes
-    mask = everybody.all if match_field(requirement, "") else everybody.none
-    for name in requirement.values:
-        row = nodes.snapshot.row_of.get(name)
-        if row is not None:
-            mask[row] = match_field(requirement, name)
-    return mask

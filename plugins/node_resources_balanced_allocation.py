@@ -128,7 +128,7 @@ def evenness(shares: list[Vector], offered: list[Mask | None]) -> Vector:
     ones = np.ones(shares[0].shape)
     for share in shares:
         np.minimum(share, ones, out=share)
-    if len(shares) == 2 and offered == [None, None]:
+    if len(shares) == 2 and all(there is None for there in offered):
         std = np.subtract(shares[0], shares[1], out=shares[0])
         std /= 2
         np.abs(std, out=std)

@@ -257,7 +257,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return close
 
     def _exceeds(self, new: NewVolumes, node: NodeInfo) -> bool:
-        """Whether some driver would have more volumes on the node than its limit."""
+        """Whether some driver would have more volumes on the node than its limit. An overfull node may reuse its own."""
         limits = {
             driver: limit
             for driver, limit in limits_of(self.csi_nodes.get(node.name)).items()
@@ -267,7 +267,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             return False
         attached = self._attached_to(node)
         used = Counter(driver for driver, _ in attached)
-        return any(used[driver] + len(new.by_driver[driver] - attached) > limit for driver, limit in limits.items())
+        added = {driver: len(new.by_driver[driver] - attached) for driver in limits}
+        return any(added[driver] and used[driver] + added[driver] > limit for driver, limit in limits.items())
 
     def _attached_to(self, node: NodeInfo) -> set[VolumeId]:
         """The volumes of the pods on a node that has a CSINode, and those attached besides."""

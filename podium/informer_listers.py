@@ -22,6 +22,7 @@ class InformerLister:
 
     def __init__(self, indexer: Indexer[Any]) -> None:
         self._indexer = indexer
+        self._indexes: set[str] = set()
 
     def get(self, name: str, namespace: str = "") -> Any | None:
         """The object, or None."""
@@ -37,7 +38,14 @@ class InformerLister:
 
     def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
         """Keep an index; adding the same name again changes nothing."""
-        self._indexer.add_index(index, function)
+        if index not in self._indexes:
+            self._indexes.add(index)
+            self._indexer.add_index(index, function)
+
+    @property
+    def version(self) -> int:
+        """Counts changes of the objects."""
+        return self._indexer.version
 
 
 class InformerListers:

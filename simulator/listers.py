@@ -18,6 +18,7 @@ class ObjectLister:
     def __init__(self, objects: Iterable[Any] = ()) -> None:
         self.indexer: Indexer[Any] = Indexer()
         self.indexer.replace(objects)
+        self._indexes: set[str] = set()
 
     def get(self, name: str, namespace: str = "") -> Any | None:
         """The object, or None."""
@@ -33,7 +34,14 @@ class ObjectLister:
 
     def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
         """Keep an index; adding the same name again changes nothing."""
-        self.indexer.add_index(index, function)
+        if index not in self._indexes:
+            self._indexes.add(index)
+            self.indexer.add_index(index, function)
+
+    @property
+    def version(self) -> int:
+        """Counts changes of the objects."""
+        return self.indexer.version
 
 
 class ObjectListers:

@@ -24,6 +24,8 @@ class Indexer(Generic[T]):
     """A dictionary of objects by key that also finds them by index values."""
 
     def __init__(self, index_funcs: dict[str, IndexFunc[T]] | None = None) -> None:
+        #: counts changes; whoever derives something from all objects sees by it when to do so anew
+        self.version = 0
         self._objects: dict[str, T] = {}
         self._index_funcs: dict[str, IndexFunc[T]] = {}
         # index name -> value -> key -> object; a dict as innermost set keeps the order of arrival.
@@ -56,6 +58,7 @@ class Indexer(Generic[T]):
         values = [(name, (*func(obj),)) for name, func in self._index_funcs.items()]
         old = self.delete(key) if self._index_funcs else self._objects.get(key)
         self._objects[key] = obj
+        self.version += 1
         for name, found in values:
             self._enter(name, key, obj, found)
         return old
@@ -66,6 +69,7 @@ class Indexer(Generic[T]):
         """Remove and return the object, if there is one."""
         old = self._objects.pop(key, None)
         if old is not None:
+            self.version += 1
             for name in self._index_funcs:
                 self._remove(name, key, old)
         return old
@@ -73,6 +77,7 @@ class Indexer(Generic[T]):
     def replace(self, objects: Iterable[T]) -> None:
         """Hold exactly these objects."""
         self._objects = {obj.key: obj for obj in objects}
+        self.version += 1
         for name, func in self._index_funcs.items():
             self._indices[name] = {}
             for key, obj in self._objects.items():

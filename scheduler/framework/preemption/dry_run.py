@@ -51,9 +51,19 @@ def _seconds(text: str) -> float:
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def importance(pod: PodInfo) -> tuple[int, float]:
-    """Sort key: the most important pod first, by priority, then by age."""
-    return -pod.priority, start_time(pod)
+def by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """The most important pod first: by priority, then by age.
+
+    Among pods that have not started the one counted last comes first: upstream asks for the time anew at each
+    comparison, so its sort takes every one of them for older than those before it.
+    """
+
+    def key(numbered: tuple[int, PodInfo]) -> tuple[int, float, int]:
+        number, pod = numbered
+        started = start_time(pod)
+        return -pod.priority, started, -number if started == math.inf else number
+
+    return [pod for _, pod in sorted(enumerate(pods), key=key)]
 
 
 def select_victims(
@@ -61,7 +71,7 @@ def select_victims(
 ) -> Candidate | Status:
     """The victims on this node, or why evicting pods does not help there. `filters`: those to ask, None for all."""
     pod_info = state.pod_info
-    lower = sorted((p for p in node.pods.values() if p.priority < pod_info.priority), key=importance)
+    lower = by_importance(p for p in node.pods.values() if p.priority < pod_info.priority)
     if not lower:
         return NO_VICTIMS
     state, node = state.clone(), node.clone()
@@ -88,7 +98,7 @@ def select_victims(
 
 def candidate(node_name: str, victims: list[PodInfo], violations: int) -> Candidate:
     """Victims of both groups are one list again, by importance: the choice between nodes reads the first one."""
-    return Candidate(node_name, tuple(sorted(victims, key=importance)), violations)
+    return Candidate(node_name, tuple(by_importance(victims)), violations)
 
 
 class Budgets:

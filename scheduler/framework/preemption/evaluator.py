@@ -77,8 +77,10 @@ class Evaluator:
         return PostFilterResult(nominated_node_name=""), unschedulable(search.message())
 
     def _settle(self, state: CycleState, chosen: Candidate) -> Answer:
-        self.executor.start(state.pod_info, chosen)
-        return PostFilterResult(chosen.node_name, chosen.victims), SUCCESS
+        """Victims that are leaving already need no second push, so they are none of this preemption's doing."""
+        victims = tuple(victim for victim in chosen.victims if not victim.terminating)
+        self.executor.start(state.pod_info, chosen.node_name, victims)
+        return PostFilterResult(chosen.node_name, victims), SUCCESS
 
     # --- who may preempt ----------------------------------------------------------------------------------
 

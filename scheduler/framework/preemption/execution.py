@@ -18,7 +18,6 @@ from typing import Any
 from kube.api.core import Pod
 from kube.client.errors import Conflict, NotFound
 from scheduler.framework.handle import Client, Handle
-from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -46,18 +45,17 @@ class Executor:
         #: UIDs of preemptors whose victims are being evicted
         self.preempting: set[str] = set()
 
-    def start(self, preemptor: PodInfo, chosen: Candidate) -> None:
-        """Begin to evict; offline nothing is done. Victims that are already leaving need no second push."""
+    def start(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> None:
+        """Begin to evict; offline nothing is done."""
         handle = self._handle
-        victims = [victim for victim in chosen.victims if not victim.terminating]
         if handle.spawn is None or handle.client is None or not victims:
             return
-        nominated = handle.nominator.nominated_pods_for_node(chosen.node_name)
+        nominated = handle.nominator.nominated_pods_for_node(node_name)
         lower = [info for info in nominated if info.priority < preemptor.priority]
         for info in lower:
             handle.nominator.delete(info.uid)
         self.preempting.add(preemptor.uid)
-        work = _Eviction(self._plugin, handle, handle.client, preemptor, chosen.node_name)
+        work = _Eviction(self._plugin, handle, handle.client, preemptor, node_name)
         handle.spawn(self._run(work, lower, victims))
 
     async def _run(self, work: _Eviction, lower: Sequence[PodInfo], victims: Sequence[PodInfo]) -> None:

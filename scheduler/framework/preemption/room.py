@@ -15,7 +15,7 @@ from operator import sub
 
 import numpy as np
 
-from scheduler.framework.preemption.dry_run import Budgets, Candidate, candidate, importance
+from scheduler.framework.preemption.dry_run import Budgets, Candidate, by_importance, candidate
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
@@ -105,7 +105,7 @@ class LowerPods:
         if pods is None:
             info = self._snapshot.infos[row]
             assert info is not None, "no node at that row"
-            pods = self._ranked[row] = sorted(info.pods.values(), key=importance)
+            pods = self._ranked[row] = by_importance(info.pods.values())
         return pods
 
 
