@@ -77,6 +77,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     name = "NodePorts"
     scope = Scope.ROW
+    fewer_pods_help = True
     code = Code.UNSCHEDULABLE
     reason = "node(s) didn't have free ports for the requested pod ports"
     events = (

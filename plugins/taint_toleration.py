@@ -61,9 +61,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
-        """Number of PreferNoSchedule taints that the pod does not tolerate."""
-        tolerations = preferring(pod.spec.tolerations)
-        sets = nodes.snapshot.taint_sets.values
+        """Number of PreferNoSchedule taints that the pod does not tolerate; tolerations of other effects do not match."""
+        tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
         counts = np.fromiter((self._count(tolerations, taints) for taints in sets), np.float64, len(sets))
         return counts.take(nodes.taints)
 
@@ -91,8 +90,3 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 def own_tolerations_changed(pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
     """Only the pod's own tolerations count."""
     return queue_if(is_same_pod(pod, new))
-
-
-def preferring(tolerations: Iterable[Toleration]) -> tuple[Toleration, ...]:
-    """Tolerations that speak of PreferNoSchedule taints."""
-    return tuple(t for t in tolerations if t.effect in {"", PREFER_NO_SCHEDULE})

@@ -11,6 +11,7 @@ at the version that `discovery.py` found on this server.
 """
 
 import asyncio
+import copy
 import enum
 import logging
 import random
@@ -99,8 +100,8 @@ class Client:
 
     def with_rate(self, qps: float, burst: int) -> "Client":
         """A client on the same connections with a rate limit of its own (events must not slow down bindings)."""
-        twin = object.__new__(Client)
-        twin.__dict__.update(self.__dict__, _limiter=TokenBucket(qps, burst))
+        twin = copy.copy(self)
+        twin._limiter = TokenBucket(qps, burst)
         return twin
 
     async def __aenter__(self) -> Self:

@@ -115,6 +115,8 @@ class FilterPlugin(Plugin):
     scope: Scope = Scope.CLUSTER
     #: whether taking pods off a node can change the answer for it: such filters are re-run in dry runs
     depends_on_pods: bool = True
+    #: whether a node it passed surely still passes once pods have left it: then dry runs need not ask again
+    fewer_pods_help: bool = False
     #: asked only about nodes that passed the filters before it: for filters that cost a lot per node
     sparse: bool = False
     #: the one status of plugins that have just one

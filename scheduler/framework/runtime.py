@@ -7,6 +7,7 @@ PreBind and Bind await. The runtime knows no plugin by name.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -39,12 +40,14 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.shape_cache import ShapeCache, ShapeEntry
-from scheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
+from scheduler.framework.status import SUCCESS, Code, Status, error, failed, unresolvable, unschedulable
 from scheduler.framework.waiting_pods import WaitingPod
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes
+
+log = logging.getLogger(__name__)
 
 #: (extension point, status, seconds)
 Observer = Callable[[str, str, float], None]
@@ -76,6 +79,8 @@ class Feasibility:
     #: rows inside the node set of PreFilter; None: all
     candidates: Mask | None = None
     absent: Status | None = None
+    #: the PreFilter plugins that named that set: an event of any of them may widen it
+    naming: tuple[str, ...] = ()
     #: rows that nominated pods decided, with the status of the first pass
     overrides: dict[int, Status] = field(default_factory=dict)
     rejection: Status | None = None
@@ -164,7 +169,11 @@ class Framework:
     def run_pre_enqueue(self, pod: Pod) -> Status | None:
         """The first rejection, or None where the pod may enter activeQ."""
         for plugin in self.pre_enqueue:
-            status = plugin.pre_enqueue(pod)
+            try:
+                status = plugin.pre_enqueue(pod)
+            except Exception as bug:  # it keeps the pod out until the plugin's events or the flush ask again
+                log.exception("PreEnqueue plugin %s failed for pod %s", plugin.name, pod.key)
+                status = failed(bug)
             if status is not None and not status.ok:
                 return status.by(plugin.name)
         return None
@@ -217,6 +226,7 @@ class Framework:
             if answer.node_names is None:
                 continue
             with_nodes.append(plugin.name)
+            found.naming = tuple(with_nodes)
             names = answer.node_names if names is None else names & answer.node_names
             if not names:
                 found.rejection = _empty_node_set(with_nodes)
@@ -275,12 +285,14 @@ class Framework:
                 continue
             answer = self._ask_sparse(plugin, found) if plugin.sparse else plugin.filter(state, pod, nodes)
             if isinstance(answer, Status):
-                found.error = self._filter_error(plugin, answer)
+                found.error = shape_cache.filter_error(plugin.name, answer)
                 return
             found.asked[plugin.name] = answer
             found.mask = found.mask & answer
         if scalar:
             self._run_scalar_filters(scalar, found, wanted)
+        elif wanted is not None:
+            self._sample(found, wanted)
 
     def _ask_sparse(self, plugin: FilterPlugin, found: Feasibility) -> Mask | Status:
         """Rows that earlier filters refused count as passed here: they are not this plugin's."""
@@ -292,17 +304,29 @@ class Framework:
         mask[rows] = answer
         return mask
 
-    def _filter_error(self, plugin: FilterPlugin, status: Status) -> Status:
-        return error(f'running "{plugin.name}" filter plugin: {status.message}').by(plugin.name)
+    def _sample(self, found: Feasibility, wanted: int) -> None:
+        """Only score plugins look at one node at a time: they are asked about a sample of the feasible nodes."""
+        rows = self._visiting_order(found)
+        if len(rows) > wanted:
+            found.mask = found.nodes.none
+            found.mask[rows[:wanted]] = True
+
+    def _visiting_order(self, found: Feasibility) -> Codes:
+        """The rows that are left from a random start on; the nominated one first, as it may not be sampled away."""
+        rows = found.rows()
+        if not len(rows):
+            return rows
+        rows = np.roll(rows, -self.handle.random.randrange(len(rows)))
+        nominated = self.snapshot.row_of.get(found.state.pod_info.pod.status.nominated_node_name, -1)
+        first = rows == nominated
+        return np.concatenate((rows[first], rows[~first])) if first.any() else rows
 
     def _run_scalar_filters(self, plugins: list[FilterPlugin], found: Feasibility, wanted: int | None) -> None:
         """One node at a time over the survivors, from a random start, until `wanted` feasible ones are found."""
         state, pod = found.state, found.state.pod_info.pod
-        rows = found.rows()
         masks = {plugin.name: np.ones(found.nodes.size, np.bool_) for plugin in plugins}
         feasible: list[int] = []
-        start = self.handle.random.randrange(len(rows)) if len(rows) else 0
-        for row in np.roll(rows, -start).tolist():
+        for row in self._visiting_order(found).tolist():
             info = self.snapshot.infos[row]
             assert info is not None
             refused = self._first_refusal(plugins, state, pod, info)
@@ -329,7 +353,7 @@ class Framework:
             if status is None or status.ok:
                 continue
             if not status.rejected:
-                return self._filter_error(plugin, status)
+                return shape_cache.filter_error(plugin.name, status)
             return status.by(plugin.name)
         return None
 
@@ -411,6 +435,7 @@ class Framework:
         """Who refused which node and why: the first failing plugin in order wins, as upstream stops there."""
         snapshot = self.snapshot
         diagnosis = Diagnosis(snapshot, snapshot.count)
+        diagnosis.unschedulable_plugins.update(found.naming)
         if found.rejection is not None:
             diagnosis.pre_filter = found.rejection
             diagnosis.add_plugin_status(found.rejection)
@@ -471,21 +496,26 @@ class Framework:
             if status is not None and status.skip:
                 state.skip_score.add(pre.name)
             elif status is not None and not status.ok:
-                return error(f'running PreScore plugin "{pre.name}": {status.message}').by(pre.name)
+                return shape_cache.score_error("PreScore", pre.name, status)
         self.observe("PreScore", "Success", perf_counter() - started)
         started = perf_counter()
         total: Vector = view.gather(entry.base) + entry.constant
         for i in entry.varying:
-            total += entry.scores[i][1] * shape_cache.normalized(entry, i, state, view)
+            final = shape_cache.normalized(entry, i, state, view)
+            if (wrong := shape_cache.out_of_range(entry.scores[i][0].name, final)) is not None:
+                return wrong
+            total += entry.scores[i][1] * final
         scores = Scores(view, total, found)
         for plugin, weight in self._asked_scores:
             if plugin.name in state.skip_score:
                 continue
             answer = plugin.score(state, pod, view)
             if isinstance(answer, Status):
-                return error(f'running Score plugin "{plugin.name}": {answer.message}').by(plugin.name)
-            weighted = weight * plugin.normalize(state, pod, answer, view)
-            scores.asked[plugin.name] = weighted
+                return shape_cache.score_error("Score", plugin.name, answer)
+            final = plugin.normalize(state, pod, answer, view)
+            if (wrong := shape_cache.out_of_range(plugin.name, final)) is not None:
+                return wrong
+            scores.asked[plugin.name] = weighted = weight * final
             total += weighted
         self.observe("Score", "Success", perf_counter() - started)
         return scores
@@ -495,7 +525,11 @@ class Framework:
     def run_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """The first rejection; the caller then unreserves all."""
         for plugin in self.reserve_plugins:
-            status = plugin.reserve(state, pod, node_name)
+            try:
+                status = plugin.reserve(state, pod, node_name)
+            except Exception as bug:
+                log.exception("Reserve plugin %s failed for pod %s", plugin.name, pod.key)
+                status = failed(bug)
             if status is not None and not status.ok:
                 if status.rejected:
                     return status.by(plugin.name)
@@ -505,13 +539,20 @@ class Framework:
     def run_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """In reverse order, also where Reserve did not run."""
         for plugin in reversed(self.reserve_plugins):
-            plugin.unreserve(state, pod, node_name)
+            try:
+                plugin.unreserve(state, pod, node_name)
+            except Exception:  # the others have books to correct, too
+                log.exception("plugin %s failed to unreserve pod %s", plugin.name, pod.key)
 
     def run_permit(self, state: CycleState, pod_info: PodInfo, node_name: str) -> Status:
         """Success, WAIT (the pod is in `waiting_pods` then), or the first rejection."""
         timeouts: dict[str, float] = {}
         for plugin in self.permit:
-            status, timeout = plugin.permit(state, pod_info.pod, node_name)
+            try:
+                status, timeout = plugin.permit(state, pod_info.pod, node_name)
+            except Exception as bug:
+                log.exception("Permit plugin %s failed for pod %s", plugin.name, pod_info.key)
+                status, timeout = failed(bug), 0.0
             if status is None or status.ok:
                 continue
             if status.code is Code.WAIT:
@@ -560,7 +601,7 @@ class Framework:
         uid, pre_binding = state.pod_info.uid, self.handle.waiting_pods.pre_binding
         for group in _parallel_groups(self.pre_bind, plugins):
             async with asyncio.TaskGroup() as tasks:
-                running = [(p, tasks.create_task(p.pre_bind(state, pod, node_name))) for p in group]
+                running = [(p, tasks.create_task(_pre_bind(p, state, pod, node_name))) for p in group]
                 pre_binding[uid] = [task for _, task in running]
                 try:
                     await asyncio.wait(pre_binding[uid])
@@ -593,7 +634,19 @@ class Framework:
     def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """For information."""
         for plugin in self.post_bind:
-            plugin.post_bind(state, pod, node_name)
+            try:
+                plugin.post_bind(state, pod, node_name)
+            except Exception:  # the pod is bound, whatever becomes of the plugin
+                log.exception("PostBind plugin %s failed for pod %s", plugin.name, pod.key)
+
+
+async def _pre_bind(plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """An exception, of the API server or a bug, is this plugin's error and not the end of its neighbours."""
+    try:
+        return await plugin.pre_bind(state, pod, node_name)
+    except Exception as failure:
+        log.exception("PreBind plugin %s failed for pod %s", plugin.name, pod.key)
+        return failed(failure)
 
 
 class _PostFilterRun:

@@ -17,8 +17,15 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import FilterPlugin, PreFilterResult, PreScorePlugin, Scope, ScorePlugin
-from scheduler.framework.status import Status
+from scheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Scope,
+    ScorePlugin,
+)
+from scheduler.framework.status import Status, error
 from scheduler.snapshot.columns import Codes, Vector
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
@@ -102,7 +109,7 @@ def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: Cycl
     for i, plugin in enumerate(entry.filters):
         mask = plugin.filter(state, pod, nodes)
         if isinstance(mask, Status):
-            return mask.by(plugin.name)
+            return filter_error(plugin.name, mask)
         entry.masks[i] = mask
     entry.mask = nodes.all
     for mask in entry.masks:
@@ -123,17 +130,20 @@ def fill_scores(
                 entry.skip_score.add(plugin.name)
                 continue
             if status is not None and not status.ok:
-                return status.by(plugin.name)
+                return score_error("PreScore", plugin.name, status)
         kept.append((plugin, weight))
     entry.scores = kept
     entry.raw = np.empty((len(kept), nodes.size))
     entry.base = np.zeros(nodes.size)
+    alive = nodes.column("alive")
     for i, (plugin, weight) in enumerate(kept):
         answer = plugin.score(state, pod, nodes)
         if isinstance(answer, Status):
-            return answer.by(plugin.name)
+            return score_error("Score", plugin.name, answer)
         entry.raw[i] = answer
         if not plugin.normalizes():
+            if (wrong := out_of_range(plugin.name, entry.raw[i][alive])) is not None:
+                return wrong
             entry.base += weight * entry.raw[i]
     _sort_normalized(entry, state, nodes)
     return None
@@ -159,15 +169,20 @@ def patch(entry: ShapeEntry, state: CycleState, snapshot: Snapshot) -> Status | 
     if entry.version == snapshot.version:
         return None
     rows = snapshot.changed_since(entry.version)
-    entry.version = snapshot.version
-    if not len(rows):
-        return None
+    status = _patch_rows(entry, state, snapshot, rows) if len(rows) else None
+    if status is None:
+        # Not before: after an error or a plugin's exception the rows are still to be asked about.
+        entry.version = snapshot.version
+    return status
+
+
+def _patch_rows(entry: ShapeEntry, state: CycleState, snapshot: Snapshot, rows: Codes) -> Status | None:
     view, pod = snapshot.select(rows), state.pod_info.pod
     for i, plugin in enumerate(entry.filters):
         if plugin.scope is Scope.ROW:
             mask = plugin.filter(state, pod, view)
             if isinstance(mask, Status):
-                return mask.by(plugin.name)
+                return filter_error(plugin.name, mask)
             entry.masks[i, rows] = mask
     entry.mask[rows] = entry.masks.take(rows, axis=1).all(axis=0) & view.column("alive")
     return _patch_scores(entry, state, view, rows)
@@ -181,11 +196,31 @@ def _patch_scores(entry: ShapeEntry, state: CycleState, view: Nodes, rows: Codes
             continue
         answer = plugin.score(state, state.pod_info.pod, view)
         if isinstance(answer, Status):
-            return answer.by(plugin.name)
+            return score_error("Score", plugin.name, answer)
         if not plugin.normalizes():
+            if (wrong := out_of_range(plugin.name, answer[view.column("alive")])) is not None:
+                return wrong
             entry.base[rows] += weight * (answer - entry.raw[i].take(rows))
         entry.raw[i, rows] = answer
     return None
+
+
+def filter_error(plugin: str, status: Status) -> Status:
+    """A filter that ended in an error ends the attempt."""
+    return error(f'running "{plugin}" filter plugin: {status.message}').by(plugin)
+
+
+def score_error(point: str, plugin: str, status: Status) -> Status:
+    """So does a PreScore or Score plugin."""
+    return error(f'running {point} plugin "{plugin}": {status.message}').by(plugin)
+
+
+def out_of_range(plugin: str, final: Vector) -> Status | None:
+    """The error of a final score that is not 0..100; it would outweigh all other plugins (facts 1.2)."""
+    if not final.size or (final.min() >= 0 and final.max() <= MAX_NODE_SCORE):
+        return None
+    wrong = final[(final < 0) | ~(final <= MAX_NODE_SCORE)][0]
+    return error(f'plugin "{plugin}" gave a node the score {wrong:g}, it must be 0 to {MAX_NODE_SCORE}').by(plugin)
 
 
 def normalized(entry: ShapeEntry, i: int, state: CycleState, view: Nodes) -> Vector:

@@ -96,3 +96,8 @@ def unresolvable(*reasons: str) -> Status:
 def error(*reasons: str) -> Status:
     """The attempt ends in an error."""
     return Status(Code.ERROR, reasons)
+
+
+def failed(bug: Exception) -> Status:
+    """A plugin raised instead of answering: costs its pod a retry, never the scheduler its life."""
+    return error(f"{type(bug).__name__}: {bug}")

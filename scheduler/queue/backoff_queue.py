@@ -20,11 +20,15 @@ from scheduler.queue.queued_pod import QueuedPodInfo
 class BackoffQueue:
     """Pods by the end of their backoff, then by QueueSort within the same whole second."""
 
-    __slots__ = ("_errors", "_refused", "initial", "maximum")
+    __slots__ = ("_errors", "_refused", "_whole_seconds", "initial", "maximum")
 
-    def __init__(self, initial: float, maximum: float, sort_key: Callable[[QueuedPodInfo], Any]) -> None:
+    def __init__(
+        self, initial: float, maximum: float, sort_key: Callable[[QueuedPodInfo], Any], *, whole_seconds: bool = True
+    ) -> None:
         self.initial = initial
         self.maximum = maximum
+        #: pods that may be popped early are ordered by QueueSort within a second
+        self._whole_seconds = whole_seconds
 
         def order(item: QueuedPodInfo) -> tuple[float, Any]:
             return (item.backoff_expiration, sort_key(item))
@@ -40,9 +44,13 @@ class BackoffQueue:
         return float(min(self.initial * 2.0 ** min(count - 1, 62), self.maximum))
 
     def start(self, item: QueuedPodInfo) -> None:
-        """Set the end of the backoff, from the time the pod came back, aligned down to whole seconds."""
+        """Set the end of the backoff, from the time the pod came back.
+
+        It ends in some whole second, and lasts until that second is over: never less than the configured time.
+        """
         duration = self.duration(item)
-        item.backoff_expiration = math.floor(item.timestamp + duration) if duration else 0.0
+        end = item.timestamp + duration
+        item.backoff_expiration = (math.floor(end) + 1.0 if self._whole_seconds else end) if duration else 0.0
 
     def is_backing_off(self, item: QueuedPodInfo, now: float) -> bool:
         """Whether the pod must still wait."""
@@ -71,11 +79,6 @@ class BackoffQueue:
             if first is not None and first.backoff_expiration <= now:
                 return heap.pop()
         return None
-
-    def next_expiration(self) -> float | None:
-        """When the first backoff ends."""
-        firsts = [first.backoff_expiration for heap in (self._refused, self._errors) if (first := heap.peek())]
-        return min(firsts, default=None)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._refused or uid in self._errors

@@ -105,7 +105,10 @@ class SchedulingQueue:
             return sort_key(item.pod_info, item.timestamp)
 
         self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
-        self._backoff = BackoffQueue(self.config.initial_backoff, self.config.max_backoff, order)
+        self._backoff = BackoffQueue(
+            self.config.initial_backoff, self.config.max_backoff, order, whole_seconds=self.config.pop_from_backoff
+        )
+        self._order = order
         self._unschedulable: dict[str, QueuedPodInfo] = {}
         self._in_flight = InFlight()
         self._flying: dict[str, QueuedPodInfo] = {}
@@ -146,6 +149,7 @@ class SchedulingQueue:
             return False
         item.gating_plugin, item.gating_message = status.plugin, status.message
         item.unschedulable_plugins.add(status.plugin)
+        item.flushed = False
         self._unschedulable[item.uid] = item
         self._incoming("gated", event)
         return True
@@ -163,12 +167,15 @@ class SchedulingQueue:
         else:
             item.consecutive_errors += 1
         item.timestamp = self._clock()
+        item.flushed = False
         self._backoff.start(item)
-        self.nominator.add(item.pod_info, self.nominator.node_of(uid))
         self._requeue(item, strategy, "ScheduleAttemptFailure")
 
     def _strategy_in_flight(self, item: QueuedPodInfo) -> Strategy:
-        if not item.rejectors:
+        if item.activated:
+            return Strategy.IMMEDIATELY
+        if not item.rejectors or item.uid not in self._in_flight:
+            # Past Permit no events are kept for the pod: it would wait for one that has happened already.
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for missed in self._in_flight.events_for(item.uid):
@@ -200,6 +207,8 @@ class SchedulingQueue:
         hooks = self._hooks_of(item.pod)
         if hooks is None:
             return Strategy.SKIP
+        if item.pending_plugins & hooks.any_event:
+            return Strategy.IMMEDIATELY
         strategy = Strategy.AFTER_BACKOFF if rejectors & hooks.any_event else Strategy.SKIP
         for hint in hooks.hints:
             if hint.plugin not in rejectors or not event.matches(hint.registered.event):
@@ -261,11 +270,14 @@ class SchedulingQueue:
                 return
 
     def _replace(self, item: QueuedPodInfo, info: PodInfo) -> None:
-        """In place; a changed priority changes the place in activeQ."""
-        moved = item.pod_info.priority != info.priority
+        """In place, unless QueueSort sees the difference."""
+        before = self._order(item)
         item.pod_info = info
-        if moved and item.uid in self._active:
-            self._active.push(item.uid, item)
+        if self._order(item) != before:
+            if item.uid in self._active:
+                self._active.push(item.uid, item)
+            else:
+                self._backoff.push(item)
 
     def delete(self, uid: str) -> None:
         """The pod is gone, or has a node."""
@@ -275,8 +287,10 @@ class SchedulingQueue:
         self._unschedulable.pop(uid, None)
 
     def activate(self, pods: Iterable[str]) -> None:
-        """Move these pods ("namespace/name") out of the pool now, whatever made them wait."""
+        """Move these pods ("namespace/name") out of the pool now, or once their attempt fails."""
         wanted = set(pods)
+        for flying in self._flying.values():
+            flying.activated = flying.activated or flying.pod_info.key in wanted
         for item in [i for i in (*self._unschedulable.values(), *self._backoff) if i.pod_info.key in wanted]:
             self._unschedulable.pop(item.uid, None)
             self._backoff.remove(item.uid)
@@ -297,7 +311,8 @@ class SchedulingQueue:
             item.initial_attempt_timestamp = self._clock()
         item.unschedulable_plugins = set()
         item.pending_plugins = set()
-        item.gating_plugin = ""
+        item.gating_plugin = item.gating_message = ""
+        item.activated = False
         self._in_flight.start(item.uid)
         self._flying[item.uid] = item
         return item
@@ -343,7 +358,7 @@ class SchedulingQueue:
         limit = self._clock() - self.config.max_in_unschedulable
         for item in [i for i in self._unschedulable.values() if i.timestamp < limit]:
             del self._unschedulable[item.uid]
-            item.flushed = not item.gated
+            item.flushed = True
             self._requeue(item, Strategy.AFTER_BACKOFF, "UnschedulableTimeout")
 
     # --- questions ----------------------------------------------------------------------------------------
@@ -389,10 +404,6 @@ class SchedulingQueue:
     def now(self) -> float:
         """The queue's clock, seconds."""
         return self._clock()
-
-    def next_wakeup(self) -> float | None:
-        """When the first backoff ends, on the queue's clock."""
-        return self._backoff.next_expiration()
 
     def validate(self) -> list[str]:
         """Pods that are in more than one pool, and other contradictions; empty when all is well."""

@@ -201,6 +201,11 @@ def _is_relevant(volume: Volume) -> bool:
     return any(getattr(volume, source) is not None for source in _VOLUME_SOURCES)
 
 
+def uid_of(pod: Pod) -> str:
+    """The key of a pod in every cache and pool; pods from files may have no UID."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
 class PodInfo:
     """A pod as the cache, the queue and plugins hold it."""
 
@@ -210,7 +215,7 @@ class PodInfo:
         meta = pod.metadata
         self.pod = pod
         self.shape = shape
-        self.uid = meta.uid or f"{meta.namespace}/{meta.name}"
+        self.uid = uid_of(pod)
         self.key = f"{meta.namespace}/{meta.name}"
         self.priority = pod.spec.priority or 0
         #: what the pod takes from its node; an assigned pod in a resize takes more than its spec says (facts 2.1)

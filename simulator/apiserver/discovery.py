@@ -4,6 +4,7 @@ Pure functions from a `Registry` to documents. `kubectl` builds its short names,
 """
 
 from simulator.apiserver.errors import Object
+from simulator.apiserver.patch import PATCH_TYPES
 from simulator.apiserver.resources import Registry, Resource
 
 VERSION: Object = {
@@ -23,6 +24,28 @@ _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "eviction": ("policy", "v1", "Eviction", ("create",)),
     "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
 }
+
+
+def document(registry: Registry, parts: list[str]) -> Object | None:
+    """Give the document at a path, already split; None where there is none."""
+    match parts:
+        case ["version"]:
+            return VERSION
+        case ["api"]:
+            return api_versions()
+        case ["apis"]:
+            return api_groups(registry)
+        case ["api", version]:
+            return api_resources(registry, "", version)
+        case ["apis", group]:
+            return api_group(registry, group)
+        case ["apis", group, version]:
+            return api_resources(registry, group, version)
+        case ["openapi", "v3"]:
+            return openapi_index(registry)
+        case ["openapi", "v3", *root]:
+            return openapi(registry, "/" + "/".join(root))
+    return None
 
 
 def api_versions() -> Object:
@@ -55,6 +78,52 @@ def api_resources(registry: Registry, group: str, version: str) -> Object | None
     group_version = rows[0].api_version
     listed = [entry for row in rows for entry in (_resource(row), *_subresources(row))]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
+
+
+def openapi_index(registry: Registry) -> Object:
+    """Answer `/openapi/v3`."""
+    roots = dict.fromkeys(_root(resource) for resource in registry)
+    return {"paths": {root[1:]: {"serverRelativeURL": f"/openapi/v3{root}"} for root in roots}}
+
+
+def openapi(registry: Registry, root: str) -> Object | None:
+    """Answer `/openapi/v3/api/v1` and `/openapi/v3/apis/GROUP/VERSION`: operations only, no schemas.
+
+    From the parameters of the patch operations kubectl learns that the server validates, and leaves it to the server.
+    """
+    rows = [resource for resource in registry if _root(resource) == root and "patch" in resource.verbs]
+    if not rows:
+        return None
+    paths = {f"{root}/{_template(resource)}": {"patch": _patch_operation(resource)} for resource in rows}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+        "paths": paths,
+        "components": {"schemas": {}},
+    }
+
+
+def _root(resource: Resource) -> str:
+    return f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.api_version}"
+
+
+def _template(resource: Resource) -> str:
+    return (
+        f"namespaces/{{namespace}}/{resource.plural}/{{name}}" if resource.namespaced else f"{resource.plural}/{{name}}"
+    )
+
+
+def _patch_operation(resource: Resource) -> Object:
+    query = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("dryRun", "fieldValidation")]
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    content: Object = {media_type: {} for media_type in PATCH_TYPES}
+    return {
+        "parameters": query,
+        "requestBody": {"content": content},
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": kind,
+    }
 
 
 def _group(registry: Registry, group: str) -> Object:

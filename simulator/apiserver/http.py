@@ -109,20 +109,7 @@ class Handler:
     # --- finding out what is meant -------------------------------------------------------------------------------
 
     def _document(self, method: str, parts: list[str]) -> Object:
-        registry = self._verbs.registry
-        found: Object | None = None
-        if parts == ["version"]:
-            found = discovery.VERSION
-        elif parts == ["api"]:
-            found = discovery.api_versions()
-        elif parts == ["apis"]:
-            found = discovery.api_groups(registry)
-        elif len(parts) == 2 and parts[0] == "api":
-            found = discovery.api_resources(registry, "", parts[1])
-        elif len(parts) == 2 and parts[0] == "apis":
-            found = discovery.api_group(registry, parts[1])
-        elif len(parts) == 3 and parts[0] == "apis":
-            found = discovery.api_resources(registry, parts[1], parts[2])
+        found = discovery.document(self._verbs.registry, parts)
         if found is None:
             raise errors.path_not_found()
         if method != "GET":

@@ -137,7 +137,7 @@ async def _batches(
             next_bookmark = now + settings.bookmark_period
             yield [_bookmark(watch.resource, store.version)]
         await watcher.wait(min(end, next_bookmark if watch.bookmarks else end) - now)
-    if False:
+    if watch.bookmarks and not watcher.lost:
         yield [_bookmark(watch.resource, store.version)]
 
 

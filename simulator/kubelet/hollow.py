@@ -147,7 +147,7 @@ class HollowKubelet:
         if self._planned.get(due.key) != (due.uid, due.step):
             return
         revision = self._server.store.collection("pods").get(due.key)
-        if revision is None or revision.obj["metadata"]["uid"] != due.uid:
+        if revision is None:
             return
         if due.step == "start":
             running = self._running(revision.obj)

@@ -61,7 +61,7 @@ def _filter_differences(
     bench: Bench, reasons: frozenset[str], later: frozenset[str], pod: Pod, expect: Any
 ) -> Iterator[str]:
     found = bench.filter(pod) | _with_nominated(bench, pod)
-    expected = {name: () for name in expect["feasible"] or ()}
+    expected = dict.fromkeys(expect["feasible"] or (), ())
     for name, why in (expect.get("nodeReasons") or {}).items():
         if reasons.issuperset(why):
             expected[name] = tuple(why)

@@ -8,8 +8,8 @@ no candidate was found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.preemption.choice import Badness, badness
 from scheduler.framework.preemption.dry_run import NO_VICTIMS, Budgets, Candidate, select_victims
-from scheduler.framework.preemption.room import Room
+from scheduler.framework.preemption.room import Judged, Room
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes, Mask
 
@@ -28,6 +29,19 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 def number_of_candidates(nodes: int, percentage: int, absolute: int) -> int:
     """How many candidates are enough, out of that many nodes."""
     return min(nodes, max(nodes * percentage // 100, absolute))
+
+
+@dataclass(slots=True)
+class Found:
+    """A candidate of a search, spelled out only when wanted."""
+
+    badness: Badness
+    source: Candidate | Judged
+    index: int = 0
+
+    def candidate(self) -> Candidate:
+        """The candidate in full."""
+        return self.source.candidate(self.index) if isinstance(self.source, Judged) else self.source
 
 
 class Search:
@@ -76,18 +90,14 @@ class Search:
 
     # --- the walk -----------------------------------------------------------------------------------------
 
-    def run(self, start: int, wanted: int) -> list[Candidate]:
+    def run(self, start: int, wanted: int) -> list[Found]:
         """Walk from a start until `wanted` candidates are found and one of them violates no budget."""
-        clean: list[Candidate] = []
-        violating: list[Candidate] = []
+        clean: list[Found] = []
+        violating: list[Found] = []
         hopeless = self._hopeless()
         order = np.roll(np.arange(len(self.rows)), -start)
-        order = order[~hopeless[order]]
-        for found in map(self._judge, order.tolist(), self._spare(order)):
-            if isinstance(found, Status):
-                self._refuse(found)
-                continue
-            group = violating if found.violations else clean
+        for found in self._judge_all(order[~hopeless[order]], max(wanted, 1)):
+            group = violating if found.badness[0] else clean
             if len(group) < wanted:
                 group.append(found)
             if clean and len(clean) + len(violating) >= wanted:
@@ -102,18 +112,30 @@ class Search:
         helps = self._room.has_lower & self._room.is_enough
         return self._by_room & ~helps[self.rows]
 
-    def _spare(self, order: Codes) -> Iterable[Sequence[float]]:
-        return self._room.spare_of(self.rows[order]) if self._room is not None else repeat(())
+    def _judge_all(self, order: Codes, batch: int) -> Iterator[Found]:
+        """The candidates in that order, as many as are asked for and not many more."""
+        for first in range(0, len(order), batch):
+            part = order[first : first + batch]
+            by_room = self._by_room_alone[part]
+            judged = self._judge_by_room(part[by_room])
+            for i, alone in zip(part.tolist(), by_room.tolist(), strict=True):
+                if alone:
+                    yield next(judged)
+                    continue
+                candidate = self._ask(int(self.rows[i]), int(self._group[i]))
+                if isinstance(candidate, Status):
+                    self._refuse(candidate)
+                else:
+                    yield Found(badness(candidate), candidate)
 
-    def _judge(self, i: int, spare: Sequence[float]) -> Candidate | Status:
-        row = int(self.rows[i])
-        if self._room is not None and self._by_room_alone[i]:
-            return self._room.select_victims(row, spare, self._budgets)
-        return self._ask(row, int(self._group[i]))
+    def _judge_by_room(self, part: Codes) -> Iterator[Found]:
+        if self._room is None or not len(part):
+            return iter(())
+        judged = self._room.judge(self.rows[part], self._budgets)
+        return (Found(each, judged, i) for i, each in enumerate(judged.badness))
 
     def _ask(self, row: int, group: int) -> Candidate | Status:
-        info = self._snapshot.infos[row]
-        assert info is not None, "the search outlived its snapshot"
+        info = self._snapshot.nodes.info(row)
         return select_victims(self._dry_run, self._state, info, self._filters[group], self._budgets)
 
     # --- why not ------------------------------------------------------------------------------------------
@@ -152,8 +174,8 @@ class Search:
 def filters_to_ask(active: Sequence[FilterPlugin], refused_by: str) -> list[FilterPlugin]:
     """The filters a dry run on a node refused by that plugin has to ask, in order.
 
-    Those before it let the node pass, so of them only such matter as look at the pods there. Where it is no filter (an
-    extender), all filters let the node pass.
+    Those before it let the node pass, so of them only such matter as may think otherwise once pods are gone. Where it
+    is no filter (an extender), all filters let the node pass.
     """
     first = next((i for i, plugin in enumerate(active) if plugin.name == refused_by), len(active))
-    return [plugin for i, plugin in enumerate(active) if i >= first or plugin.depends_on_pods]
+    return [p for i, p in enumerate(active) if i >= first or (p.depends_on_pods and not p.fewer_pods_help)]

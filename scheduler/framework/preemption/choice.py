@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from scheduler.framework.preemption.dry_run import Candidate, start_time
 
 #: makes every priority positive, so that more victims never sum up to less
-_ABOVE_ALL_PRIORITIES = 2**31
+ABOVE_ALL_PRIORITIES = 2**31
+
+#: what speaks against a candidate, in order of weight; smaller is better:
+#: PDB violations, highest priority of a victim, sum of priorities, number of victims, minus the start of that victim
+#: of the highest priority which ran longest: the later it started, the less work is lost
+Badness = tuple[float, ...]
 
 
-def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The best candidate; of several equally good ones the first."""
-    left = candidates
-    for criterion in CRITERIA:
-        if len(left) == 1:
-            break
-        values = [criterion(candidate) for candidate in left]
-        best = min(values)
-        left = [candidate for candidate, value in zip(left, values, strict=True) if value == best]
-    return left[0]
+class Option(Protocol):
+    """Something that can be chosen."""
+
+    badness: Badness
 
 
-def _violations(candidate: Candidate) -> float:
-    return candidate.violations
+O = TypeVar("O", bound=Option)  # noqa: E741
 
 
-def _highest_priority(candidate: Candidate) -> float:
-    return candidate.victims[0].priority
+def badness(candidate: Candidate) -> Badness:
+    """What speaks against this candidate."""
+    victims = candidate.victims
+    highest = max(victim.priority for victim in victims)
+    return (
+        candidate.violations,
+        highest,
+        sum(victim.priority + ABOVE_ALL_PRIORITIES for victim in victims),
+        len(victims),
+        -min(start_time(victim) for victim in victims if victim.priority == highest),
+    )
 
 
-def _sum_of_priorities(candidate: Candidate) -> float:
-    return sum(victim.priority + _ABOVE_ALL_PRIORITIES for victim in candidate.victims)
-
-
-def _number_of_victims(candidate: Candidate) -> float:
-    return len(candidate.victims)
-
-
-def _work_lost(candidate: Candidate) -> float:
-    """Among the victims of the highest priority the one that ran longest counts; the later it started the better."""
-    highest = candidate.victims[0].priority
-    return -min(start_time(victim) for victim in candidate.victims if victim.priority == highest)
-
-
-#: smaller is better; the next one decides only between equals
-CRITERIA: tuple[Callable[[Candidate], float], ...] = (
-    _violations,
-    _highest_priority,
-    _sum_of_priorities,
-    _number_of_victims,
-    _work_lost,
-)
+def choose(options: Sequence[O]) -> O:
+    """The best; of several equally good ones the first."""
+    return min(options, key=lambda option: option.badness)

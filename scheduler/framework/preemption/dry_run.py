@@ -112,6 +112,9 @@ class Budgets:
         #: by shape of a pod, which holds its labels and namespace
         self._matching: dict[int, list[PodDisruptionBudget]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._by_namespace)
+
     def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
         """(pods whose eviction would violate a budget, the others), if all were evicted in this order."""
         if not self._by_namespace:

@@ -14,8 +14,8 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import PostFilterResult
-from scheduler.framework.preemption.candidates import Search, number_of_candidates
-from scheduler.framework.preemption.choice import choose
+from scheduler.framework.preemption.candidates import Found, Search, number_of_candidates
+from scheduler.framework.preemption.choice import badness, choose
 from scheduler.framework.preemption.dry_run import Budgets, Candidate
 from scheduler.framework.preemption.execution import Executor, is_terminating_by_preemption
 from scheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
@@ -43,24 +43,25 @@ class Evaluator:
 
     def preempt(self, state: CycleState, diagnosis: Diagnosis) -> Answer:
         """Find a node, choose victims there and have them evicted."""
-        candidates = self.find_candidates(state, diagnosis)
-        if not isinstance(candidates, list):
-            return candidates
-        return self._settle(state, choose(candidates))
+        found = self.find_candidates(state, diagnosis)
+        if not isinstance(found, list):
+            return found
+        return self._settle(state, choose(found).candidate())
 
     async def preempt_with_extenders(self, state: CycleState, diagnosis: Diagnosis) -> Answer:
         """The same; extenders that know of preemption may take candidates or victims away before the choice."""
-        candidates = self.find_candidates(state, diagnosis)
-        if not isinstance(candidates, list):
-            return candidates
-        left = await self._ask_extenders(state.pod_info.pod, candidates)
+        found = self.find_candidates(state, diagnosis)
+        if not isinstance(found, list):
+            return found
+        left = await self._ask_extenders(state.pod_info.pod, [each.candidate() for each in found])
         if isinstance(left, Status):
             return None, left
         if not left:
             return None, unschedulable("no candidate node for preemption")
-        return self._settle(state, choose(left))
+        best = choose([Found(badness(each), each) for each in left])
+        return self._settle(state, best.candidate())
 
-    def find_candidates(self, state: CycleState, diagnosis: Diagnosis) -> list[Candidate] | Answer:
+    def find_candidates(self, state: CycleState, diagnosis: Diagnosis) -> list[Found] | Answer:
         """The candidates, or the answer where there are none."""
         refused = self._not_eligible(state.pod_info, diagnosis)
         if refused:
@@ -68,9 +69,9 @@ class Evaluator:
         search = Search(self._handle, state, diagnosis, Budgets(self._budgets.list()))
         nodes = len(search.rows)
         start = self._handle.random.randrange(nodes) if nodes else 0
-        candidates = search.run(start, number_of_candidates(nodes, self._percentage, self._absolute))
-        if candidates:
-            return candidates
+        found = search.run(start, number_of_candidates(nodes, self._percentage, self._absolute))
+        if found:
+            return found
         if search.errors:
             return None, error(*dict.fromkeys(reason for status in search.errors for reason in status.reasons))
         # A nomination that led nowhere is cleared.

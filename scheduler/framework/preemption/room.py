@@ -2,7 +2,8 @@
 
 `LowerPods` keeps, per row, what the pods below a priority request. Where a node's free amounts and these together are
 not enough, evicting pods does not help: known for all nodes at once. Where they are, and no other filter has to be
-asked, the victims follow from subtracting requests. The dry run is the definition of both.
+asked, the victims follow from subtracting requests, for many nodes in lockstep: first the most important pod of each is
+put back or not, then the second… The dry run is the definition of both.
 
 Used by `candidates` only. Exact below 2^53; the caller keeps away larger amounts (`Snapshot.wide_resources`).
 """
@@ -10,12 +11,13 @@ Used by `candidates` only. Exact below 2^53; the caller keeps away larger amount
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from operator import sub
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.framework.preemption.dry_run import Budgets, Candidate, by_importance, candidate
+from scheduler.framework.preemption.choice import ABOVE_ALL_PRIORITIES, Badness
+from scheduler.framework.preemption.dry_run import Budgets, Candidate, by_importance, candidate, start_time
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
@@ -23,10 +25,10 @@ from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 #: priorities of preemptors whose sums are kept; each costs a few vectors and a microsecond a pod event
 MAX_THRESHOLDS = 8
-#: rows whose amounts are turned into Python numbers at once: a search rarely needs all
-CHUNK = 256
 
 PODS = "pods"
+#: rows of `Ranked.columns`
+PRIORITY, START, AMOUNTS = range(3)
 #: resource -> sum per row; "pods" counts them
 Sums = dict[str, Vector]
 
@@ -38,7 +40,7 @@ class LowerPods:
         self._snapshot = snapshot
         #: priority of a preemptor -> sums of what is below it, least recently used first
         self._below: OrderedDict[int, Sums] = OrderedDict()
-        self._ranked: dict[int, list[PodInfo]] = {}
+        self._ranked: dict[int, Ranked] = {}
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
         """A new row may be beyond the ends of the vectors."""
@@ -99,80 +101,131 @@ class LowerPods:
             sums[resource] = _sum_by_row(at, amounts[kind_of], size)
         return sums
 
-    def ranked(self, row: int) -> list[PodInfo]:
+    def ranked(self, row: int) -> Ranked:
         """The pods of a row, the most important first."""
-        pods = self._ranked.get(row)
-        if pods is None:
+        ranked = self._ranked.get(row)
+        if ranked is None or len(ranked.columns) != len(self._snapshot.resource_index) + AMOUNTS:
             info = self._snapshot.infos[row]
             assert info is not None, "no node at that row"
-            pods = self._ranked[row] = by_importance(info.pods.values())
-        return pods
+            ranked = self._ranked[row] = self._rank(by_importance(info.pods.values()))
+        return ranked
+
+    def _rank(self, pods: list[PodInfo]) -> Ranked:
+        resources = list(self._snapshot.resource_index)[1:]
+        columns = [
+            (pod.priority, start_time(pod), 1, *(pod.requests.get(name, 0) for name in resources)) for pod in pods
+        ]
+        return Ranked(pods, np.array(columns, np.float64).reshape(len(pods), -1).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The pods of a node by importance, and as columns: priority, start, then amounts as in the snapshot."""
+
+    pods: list[PodInfo]
+    #: `(2 + resources, pods)`; the first resource is "pods", of which each takes one
+    columns: Vector
 
 
 class Room:
     """The room that evicting all pods of lower priority would make, for one pod on all rows. Lives for one search."""
 
     def __init__(self, nodes: Nodes, needed: Mapping[str, int], priority: int) -> None:
-        self._nodes = nodes
-        self._priority = priority
-        self._index = nodes.snapshot.index(LowerPods)
-        self._resources = tuple(needed)
+        snapshot = nodes.snapshot
+        self._snapshot = snapshot
+        self._index = snapshot.index(LowerPods)
+        #: rows of `Ranked.columns` that hold the needed resources; one that no node has heard of is in no column
+        self._columns = [AMOUNTS + snapshot.resource_index[name] for name in needed if name in snapshot.resource_index]
         sums = self._index.below(priority)
-        size = nodes.size
+        self._number: Vector = sums[PODS][: nodes.size]
         #: `(size,)` some pod there has lower priority
-        self.has_lower: Mask = sums[PODS][:size] > 0
-        self._spare = np.empty((len(needed), size))
+        self.has_lower: Mask = self._number > 0
+        #: `(needed, size)` what is left of the needed resources with the pod there and all lower ones gone
+        self._spare = np.empty((len(needed), nodes.size))
         for i, (resource, amount) in enumerate(needed.items()):
             np.subtract(nodes.free(resource), amount, out=self._spare[i])
             if resource in sums:
-                self._spare[i] += sums[resource][:size]
+                self._spare[i] += sums[resource][: nodes.size]
         self._lacking = self._spare < 0
         #: `(size,)` the pod would fit
         self.is_enough: Mask = np.logical_not(self._lacking.any(axis=0))
-        self._amounts: dict[int, tuple[int, ...]] = {}
 
     def lacking_kinds(self, rows: Codes) -> Iterator[tuple[int, int]]:
         """(one row, number of rows) for each combination of resources that lack on these rows."""
-        bits = (1 << np.arange(len(self._resources))) @ self._lacking[:, rows]
+        bits = (1 << np.arange(len(self._lacking))) @ self._lacking[:, rows]
         _, first, counts = np.unique(bits, return_index=True, return_counts=True)
         yield from zip(rows[first].tolist(), counts.tolist(), strict=True)
 
-    def spare_of(self, rows: Codes) -> Iterator[list[float]]:
-        """For each of the rows, what is left of the needed resources with the pod there and all lower ones gone."""
-        for start in range(0, len(rows), CHUNK):
-            yield from self._spare[:, rows[start : start + CHUNK]].T.tolist()
+    def judge(self, rows: Codes, budgets: Budgets) -> Judged:
+        """The victims on each of these rows, where the room is enough and there are lower pods."""
+        lower = self._number[rows].astype(np.intp)
+        ranked = [self._index.ranked(row) for row in rows.tolist()]
+        columns = [each.columns[:, -n:] for each, n in zip(ranked, lower.tolist(), strict=True)]
+        pods = [each.pods[-n:] for each, n in zip(ranked, lower.tolist(), strict=True)]
+        protected = np.zeros(len(rows), np.intp)
+        if budgets:
+            for i, here in enumerate(pods):
+                violating, others = budgets.split(here)
+                if violating:
+                    protected[i] = len(violating)
+                    pods[i] = [*violating, *others]
+                    columns[i] = columns[i][:, [here.index(pod) for pod in pods[i]]]
+        flat = np.concatenate(columns, axis=1)
+        begin = np.cumsum(lower) - lower
+        is_victim = _put_back(flat[self._columns], self._spare[:, rows], begin, lower)
+        names = [self._snapshot.nodes.info(row).name for row in rows.tolist()]
+        return Judged(names, pods, begin, is_victim, _badness(flat, begin, lower, protected, is_victim))
 
-    def select_victims(self, row: int, spare: Sequence[float], budgets: Budgets) -> Candidate:
-        """The victims on a row where the room is enough and there are lower pods."""
-        info = self._nodes.snapshot.infos[row]
-        assert info is not None, "no node at that row"
-        pods = self._index.ranked(row)
-        first = next(i for i, pod in enumerate(pods) if pod.priority < self._priority)
-        violating, others = budgets.split(pods[first:] if first else pods)
-        spare, violated = self._put_back(violating, spare)
-        spare, victims = self._put_back(others, spare)
-        if not violating:
-            return Candidate(info.name, tuple(victims), 0)
-        return candidate(info.name, violated + victims, len(violated))
 
-    def _put_back(self, pods: Sequence[PodInfo], spare: Sequence[float]) -> tuple[Sequence[float], list[PodInfo]]:
-        """Put pods back while nothing runs out; what is left then, and the pods that could not be put back."""
-        victims = []
-        for pod in pods:
-            left = list(map(sub, spare, self._taken_by(pod)))
-            if min(left) >= 0:
-                spare = left
-            else:
-                victims.append(pod)
-        return spare, victims
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Candidates of one batch, not spelled out before somebody wants one."""
 
-    def _taken_by(self, pod: PodInfo) -> tuple[int, ...]:
-        requests = pod.requests
-        taken = self._amounts.get(id(requests))
-        if taken is None:
-            taken = tuple(1 if name == PODS else requests.get(name, 0) for name in self._resources)
-            self._amounts[id(requests)] = taken
-        return taken
+    names: list[str]
+    #: the lower pods of each in the order they were put back
+    pods: list[list[PodInfo]]
+    #: where the pods of each begin in `is_victim`
+    begin: Codes
+    is_victim: Mask
+    badness: list[Badness]
+
+    def candidate(self, i: int) -> Candidate:
+        """The i-th candidate in full."""
+        begin, pods = self.begin[i], self.pods[i]
+        is_victim = self.is_victim[begin : begin + len(pods)].tolist()
+        victims = [pod for pod, gone in zip(pods, is_victim, strict=True) if gone]
+        return candidate(self.names[i], victims, int(self.badness[i][0]))
+
+
+def _put_back(amounts: Vector, spare: Vector, begin: Codes, count: Codes) -> Mask:
+    """Which pods cannot be put back. `amounts` `(resources, pods)`, those of each node in a row; `spare` is used up."""
+    is_victim = np.zeros(amounts.shape[1], np.bool_)
+    left = np.arange(len(begin))
+    for rank in range(int(count.max(initial=0))):
+        left = left[count[left] > rank]
+        at = begin[left] + rank
+        after = spare[:, left] - amounts[:, at]
+        fits = (after >= 0).all(axis=0)
+        is_victim[at] = ~fits
+        spare[:, left[fits]] = after[:, fits]
+    return is_victim
+
+
+def _badness(flat: Vector, begin: Codes, count: Codes, protected: Codes, is_victim: Mask) -> list[Badness]:
+    """`choice.badness` of each node."""
+    priority = np.where(is_victim, flat[PRIORITY], -np.inf)
+    node = np.repeat(np.arange(len(begin)), count)
+    highest = np.maximum.reduceat(priority, begin)
+    is_highest = is_victim & (priority == highest[node])
+    rank = np.arange(len(node)) - begin[node]
+    criteria = (
+        np.bincount(node, is_victim & (rank < protected[node]), len(begin)),
+        highest,
+        np.bincount(node, np.where(is_victim, flat[PRIORITY] + ABOVE_ALL_PRIORITIES, 0), len(begin)),
+        np.bincount(node, is_victim, len(begin)),
+        -np.minimum.reduceat(np.where(is_highest, flat[START], np.inf), begin),
+    )
+    return list(zip(*(each.tolist() for each in criteria), strict=True))
 
 
 def _sum_by_row(rows: Codes, amounts: Vector, size: int) -> Vector:

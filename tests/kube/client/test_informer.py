@@ -76,6 +76,13 @@ async def test_it_lists_and_then_follows_the_watch(server, nodes):
     assert [request.query["resourceVersion"] for request in server.seen("GET", watch=True)] == ["102"]
 
 
+async def test_a_resource_without_objects_syncs_too(server, client):
+    server.objects[PODS] = {}
+    pods = SharedInformer(client, Pod)
+    async with running(pods.run()), asyncio.timeout(5):
+        await pods.wait_for_sync()
+
+
 async def test_a_watch_that_ends_in_time_is_resumed_from_the_last_event(server, nodes):
     async with running(nodes.run()):
         await nodes.wait_for_sync()

@@ -41,7 +41,9 @@ def benches_of(objects: list[dict[str, Any]]) -> list[Bench]:
     """Each plugin on the same cluster; what the recordings have beyond podium's kinds is left out."""
     known = [(obj, by_kind(obj["apiVersion"], obj["kind"])) for obj in objects]
     typed = [convert(obj, resource.type) for obj, resource in known if resource is not None]
-    pods = [o for o in typed if isinstance(o, Pod) and o.spec.node_name and o.status.phase not in ("Succeeded", "Failed")]
+    pods = [
+        o for o in typed if isinstance(o, Pod) and o.spec.node_name and o.status.phase not in ("Succeeded", "Failed")
+    ]
     nodes = [o for o in typed if isinstance(o, Node)]
     others = [o for o in typed if not isinstance(o, Node | Pod)]
     return [Bench(plugin, nodes=nodes, pods=pods, objects=others) for plugin in IN_ORDER]

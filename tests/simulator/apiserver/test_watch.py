@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from simulator.apiserver import ApiServer
+from simulator.apiserver.watch_cache import View
 from tests.fixtures_apiserver import node, pod
 
 
@@ -106,10 +107,16 @@ async def test_bookmarks_come_in_between_and_at_the_end(http, api_server):
         assert events[-1]["object"]["metadata"]["resourceVersion"] == str(api_server.store.version)
 
 
-async def test_no_bookmarks_for_those_who_did_not_ask(http, api_server):
-    api_server.watches.bookmark_period = 0.05
-    async with watching(http, timeoutSeconds="1") as next_event:
-        assert await next_event() is None
+async def test_a_short_watch_ends_with_a_bookmark_for_those_who_asked(http, api_server):
+    async with (
+        watching(http, timeoutSeconds="1", allowWatchBookmarks="true") as asked,
+        watching(http, timeoutSeconds="1") as not_asked,
+    ):
+        bookmark = await asked()
+        assert bookmark["type"] == "BOOKMARK"
+        assert bookmark["object"]["metadata"]["resourceVersion"] == str(api_server.store.version)
+        assert await asked() is None
+        assert await not_asked() is None
 
 
 async def test_a_streamed_list_ends_with_its_own_bookmark(http, api_server):
@@ -183,6 +190,19 @@ async def test_a_watcher_that_does_not_read_is_cut_off():
                 async with asyncio.timeout(10):
                     await response.read()
         assert server.store.collection("configmaps").cache.watchers == 0
+
+
+async def test_a_watcher_stuck_in_a_write_is_told_that_it_is_lost():
+    server = ApiServer(window=64)
+    server.create(pod("p"))
+    watcher = server.store.collection("pods").cache.watch(None, [], server.resource("pods"), View())
+    told = []
+    watcher.on_lost = lambda: told.append(server.store.version)
+    lost_from = server.store.version + 64
+    for i in range(200):
+        server.patch("pods", "p", {"metadata": {"labels": {"i": str(i)}}})
+    assert watcher.lost
+    assert lost_from < told[0] <= lost_from + 64
 
 
 async def test_all_watchers_get_the_same_bytes(api_server):

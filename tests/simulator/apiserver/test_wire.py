@@ -102,6 +102,15 @@ async def test_every_group_leads_to_its_resources(http):
             assert (await ask(http, "GET", f"/apis/{version}/{plural}"))[0] == 200
 
 
+async def test_openapi_tells_that_the_server_validates(http):
+    _, index = await ask(http, "GET", "/openapi/v3")
+    assert index["paths"]["apis/apps/v1"] == {"serverRelativeURL": "/openapi/v3/apis/apps/v1"}
+    for root, path in (("api/v1", "nodes/{name}"), ("apis/apps/v1", "namespaces/{namespace}/deployments/{name}")):
+        _, document = await ask(http, "GET", index["paths"][root]["serverRelativeURL"])
+        operation = document["paths"][f"/{root}/{path}"]["patch"]
+        assert {parameter["name"] for parameter in operation["parameters"]} == {"dryRun", "fieldValidation"}
+
+
 async def test_a_resource_can_be_added_and_taken_away(http, api_server):
     api_server.registry.register(Resource("example.com", "v1", "Gadget", "gadgets", strategic_merge=False))
     path = "/apis/example.com/v1/namespaces/default/gadgets"

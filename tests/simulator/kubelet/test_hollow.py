@@ -1,7 +1,9 @@
 """The hollow kubelet and the cluster around it, in virtual time."""
 
 import asyncio
+import json
 
+import aiohttp
 import pytest
 
 from simulator.apiserver import ApiServer
@@ -154,3 +156,23 @@ async def test_a_cluster_s_nodes_are_ready_and_different():
     conditions = {c["type"]: c["status"] for c in second["status"]["conditions"]}
     assert conditions["Ready"] == "True"
     assert template["metadata"] == {"labels": {"zone": "a"}}
+
+
+@pytest.mark.looptime(False)
+async def test_over_http_a_pod_is_created_bound_and_runs():
+    async with Cluster() as cluster, aiohttp.ClientSession(cluster.url) as session:
+        cluster.add_nodes(make_node_template(), 1)
+        path = "/api/v1/namespaces/default/pods"
+        async with session.get(path, params={"watch": "true"}) as watch:
+            async with session.post(path, json=pod("p")) as created:
+                assert created.status == 201
+            binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "node-0001"}}
+            async with session.post(path + "/p/binding", json=binding) as bound:
+                assert bound.status == 201
+            events = [json.loads(await watch.content.readline()) for _ in range(3)]
+    seen = [(e["type"], e["object"]["spec"].get("nodeName"), e["object"]["status"]["phase"]) for e in events]
+    assert seen == [
+        ("ADDED", None, "Pending"),
+        ("MODIFIED", "node-0001", "Pending"),
+        ("MODIFIED", "node-0001", "Running"),
+    ]
