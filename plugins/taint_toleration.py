@@ -61,7 +61,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
-        """Number of PreferNoSchedule taints that the pod does not tolerate; tolerations of other effects do not match."""
+        """Number of PreferNoSchedule taints that no toleration matches; those of other effects never do."""
         tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
         counts = np.fromiter((self._count(tolerations, taints) for taints in sets), np.float64, len(sets))
         return counts.take(nodes.taints)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from kube.api.core import Pod
-from kube.client.errors import ApiError
+from kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Unreachable
 from scheduler.cache import SchedulerCache
 from scheduler.failure import Failure, FailureHandler
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE
@@ -25,6 +25,7 @@ from scheduler.framework.status import Code, Status, error, unschedulable
 from scheduler.metrics import Metrics
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.status_patches import StatusPatches
 
@@ -41,9 +42,19 @@ class Assumed:
     #: the pod with its node name, as the cache counts it
     pod_info: PodInfo
     node_name: str
+    #: what the node had too much of when it was chosen, because filters were told to ignore it
+    overfull: frozenset[str]
     waits_on_permit: bool
     #: when the attempt began (perf_counter, seconds)
     started: float
+
+
+def overfull(node: NodeInfo | None, pod_info: PodInfo) -> frozenset[str]:
+    """The resources that the pod asks for and of which the node has given away more than it has."""
+    if node is None:
+        return frozenset()
+    names = [name for name, amount in pod_info.requests.items() if amount > 0]
+    return frozenset(n for n in ("pods", *names) if node.requested.get(n, 0) > node.allocatable.get(n, 0))
 
 
 class BindingCycle:
@@ -91,7 +102,7 @@ class BindingCycle:
             refused = await self._wait_on_permit(assumed)
             if refused is not None:
                 return refused
-        # From here on a failure is an error or is woken by its plugin: no replay of events is needed.
+        # A failure from here on is retried after its backoff, whatever happened: no event need be kept for it.
         self._queue.done(assumed.item.uid)
         if working:
             status_or_none = await framework.run_pre_bind(working, state, pod, node_name)
@@ -110,9 +121,9 @@ class BindingCycle:
 
     def _nominate(self, assumed: Assumed) -> None:
         """Autoscalers must not take the node away while the pod waits for it (KEP-5278)."""
-        pod = assumed.item.pod
-        if pod.status.nominated_node_name != assumed.node_name:
-            self._patches.put(assumed.item.uid, pod, {"nominatedNodeName": assumed.node_name})
+        pod, uid = assumed.item.pod, assumed.item.uid
+        if self._patches.nomination(uid, pod) != assumed.node_name:
+            self._patches.put(uid, pod, {"nominatedNodeName": assumed.node_name})
 
     def _recheck(self, assumed: Assumed) -> Status | None:
         """Another scheduler may have filled the node meanwhile: look at the cache once more before the bind."""
@@ -121,32 +132,46 @@ class BindingCycle:
             return unschedulable(f"node {assumed.node_name} is gone")
         if not self._cache.is_assumed(assumed.pod_info.uid):
             return unschedulable(f"pod {assumed.pod_info.key} is no longer assumed")
-        over = [name for name in assumed.pod_info.requests if node.requested[name] > node.allocatable.get(name, 0)]
-        if node.requested["pods"] > node.allocatable.get("pods", 0):
-            over.append("pods")
-        # A node may be overfull for what this pod does not ask for; only what it asks for concerns it.
-        over = [name for name in over if name == "pods" or assumed.pod_info.requests[name] > 0]
+        over = overfull(node, assumed.pod_info) - assumed.overfull
         if not over:
             return None
         self._metrics.bind_rechecks.inc()
-        return unschedulable(f"node {assumed.node_name} was filled by others: {', '.join(over)}")
+        return unschedulable(f"node {assumed.node_name} was filled by others: {', '.join(sorted(over))}")
 
     async def _bind(self, assumed: Assumed, pod: Pod) -> Status | None:
         started = perf_counter()
         try:
             status = await assumed.framework.run_bind(assumed.state, pod, assumed.node_name)
         except ApiError as failure:
-            status = error(str(failure))
+            status = await self._after_error(assumed, failure)
         self._cache.finish_binding(assumed.pod_info)
         result = "Success" if status is None else status.code.text
         assumed.framework.observe("Bind", result, perf_counter() - started)
         if status is not None:
             return status
         self._patches.drop(assumed.item.uid)
-        self._queue.nominator.delete(assumed.item.uid)
         self._bound(assumed)
         assumed.framework.run_post_bind(assumed.state, pod, assumed.node_name)
         return None
+
+    async def _after_error(self, assumed: Assumed, failure: ApiError) -> Status | None:
+        """A bind may have been carried out although the call failed (trap 14): ask past all caches, then decide."""
+        conflict = isinstance(failure, Conflict | AlreadyExists)
+        client = assumed.framework.handle.client
+        if client is None or not (conflict or isinstance(failure, Unreachable | ServerError)):
+            return error(str(failure))
+        meta = assumed.item.pod.metadata
+        try:
+            now = await client.get("Pod", meta.name, meta.namespace)
+        except NotFound:
+            now = None
+        except ApiError:
+            return error(str(failure))
+        if now is not None and now.metadata.uid == meta.uid and now.spec.node_name == assumed.node_name:
+            return None
+        if now is None or now.metadata.uid != meta.uid or now.spec.node_name:
+            self._metrics.bind_conflicts.inc()
+        return error(str(failure))
 
     def _undo(self, assumed: Assumed) -> None:
         """Give back what was taken, and let the pods know that wait for it."""
@@ -156,9 +181,10 @@ class BindingCycle:
 
     def _fail(self, assumed: Assumed, status: Status) -> None:
         self._undo(assumed)
+        at_once = status.rejected and not status.plugin
         plugins = frozenset({status.plugin} if status.rejected and status.plugin else ())
         pending = plugins if status.code is Code.PENDING else frozenset()
-        failure = Failure(status.message, status.rejected, plugins, pending, nominated_node="")
+        failure = Failure(status.message, status.rejected, plugins, pending, nominated_node="", at_once=at_once)
         log.log(logging.INFO if status.rejected else logging.WARNING, "pod %s was not bound to %s: %s",
                 assumed.pod_info.key, assumed.node_name, status.message)  # fmt: skip
         result = "unschedulable" if status.rejected else "error"

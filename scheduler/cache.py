@@ -134,9 +134,9 @@ class SchedulerCache:
         if info is None or info.node is None:
             self.add_node(node)
             return
-        same = not differs(info.node, node)
-        info.set_node(node) if not same else _replace(info, node)
-        if not same:
+        changed = differs(info.node, node)
+        info.set_node(node)
+        if changed:
             self.snapshot.node_changed(info)
 
     def remove_node(self, name: str) -> None:
@@ -171,10 +171,6 @@ class SchedulerCache:
                 problems.append(f"node {name}: row {info.row}, object {info.node is not None}, {len(info.pods)} pods")
             problems += _wrong_sums(info)
         return problems
-
-
-def _replace(info: NodeInfo, node: Node) -> None:
-    info.node = node
 
 
 def differs(old: Node, new: Node) -> bool:

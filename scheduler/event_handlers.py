@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from msgspec.structs import replace
+
 from kube.api.core import Node, Pod
 from kube.api.meta import ApiObject
 from scheduler.cache import SchedulerCache
@@ -23,6 +25,7 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.snapshot.pod_info import uid_of
 from scheduler.snapshot.snapshot import Snapshot
 
 _NODE_LABELS = {
@@ -71,36 +74,40 @@ class EventHandlers:
         """A pod appeared."""
         if pod.spec.node_name:
             self._add_assigned(pod)
-        elif self._is_ours(pod) and not self._cache.is_assumed(self._snapshot.shapes.pod_info(pod).uid):
+        elif self._is_ours(pod) and not self._cache.is_assumed(uid_of(pod)):
             self._queue.add(self._snapshot.shapes.pod_info(pod))
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """A pod changed; the same resourceVersion again (a resync) is no change."""
         if old.metadata.resource_version == new.metadata.resource_version and old.metadata.resource_version:
             return
-        if new.spec.node_name:
+        if uid_of(old) != uid_of(new):
+            # A delete and an add of the same name, seen as one update: the old pod would stay for ever.
+            self.delete_pod(old, final_state_unknown=True)
+            self.add_pod(new)
+        elif new.spec.node_name:
             if old.spec.node_name:
                 self._update_assigned(old, new)
             else:
                 self._add_assigned(new)
+                self._nomination_changed(old, new.spec.node_name)
         elif self._is_ours(new):
             self._update_pending(old, new)
         elif self._is_ours(old):
-            self._queue.delete(self._snapshot.shapes.pod_info(old).uid)
+            self._queue.delete(uid_of(old))
 
     def delete_pod(self, pod: Pod, final_state_unknown: bool) -> None:
         """A pod is gone. Its last known state may be stale, so both cache and queue let go of it."""
-        info = self._snapshot.shapes.pod_info(pod)
-        nominated = self._queue.nominator.node_of(info.uid)
-        known = info.uid in self._queue
-        self._queue.delete(info.uid)
-        waiting = self._waiting.get(info.uid)
+        uid = uid_of(pod)
+        nominated = self._queue.nominator.node_of(uid)
+        self._queue.delete(uid)
+        waiting = self._waiting.get(uid)
         if waiting is not None:
             waiting.reject("", "pod is being deleted")
-        if self._cache.remove_pod(info.uid):
+        if self._cache.remove_pod(uid):
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None)
-        elif nominated and known:
-            self._nomination_gone(pod, info.priority)
+        elif nominated:
+            self._nomination_gone(pod, nominated)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
@@ -108,7 +115,7 @@ class EventHandlers:
     def _add_assigned(self, pod: Pod) -> None:
         """Whoever bound it, it waits no longer; what waits for it may go on."""
         self._cache.add_pod(pod)
-        self._queue.delete(self._snapshot.shapes.pod_info(pod).uid)
+        self._queue.delete(uid_of(pod))
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, pod)
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:
@@ -117,16 +124,22 @@ class EventHandlers:
             self._queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
-        info = self._snapshot.shapes.pod_info(new)
-        if self._cache.is_assumed(info.uid):
-            return
-        self._queue.update(old, info)
-        before, now = old.status.nominated_node_name, new.status.nominated_node_name
-        if before and before != now:
-            self._nomination_gone(old, info.priority)
+        if not self._cache.is_assumed(uid_of(new)):
+            self._queue.update(old, self._snapshot.shapes.pod_info(new))
+        self._nomination_changed(old, new.status.nominated_node_name)
 
-    def _nomination_gone(self, pod: Pod, priority: int) -> None:
+    def _nomination_changed(self, old: Pod, node_name: str) -> None:
+        """Whoever was promised room on one node and is now promised or given another leaves the first to others."""
+        before = old.status.nominated_node_name
+        if before and before != node_name:
+            self._nomination_gone(old, before)
+
+    def _nomination_gone(self, pod: Pod, node_name: str) -> None:
         """Room that was promised is free again: for pods of the same priority or lower."""
+        if pod.status.nominated_node_name != node_name:
+            # Known to the nominator before the informer saw it; hints look at the object.
+            pod = replace(pod, status=replace(pod.status, nominated_node_name=node_name))
+        priority = pod.spec.priority or 0
         self._queue.move_all_to_active_or_backoff_queue(
             ASSIGNED_POD_DELETE, pod, None, lambda info: info.priority <= priority
         )

@@ -36,6 +36,8 @@ class Failure:
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nominated_node: str | None = None
+    #: the pod's node was taken from under it: nothing is wrong with the pod, so it need not wait
+    at_once: bool = False
 
     @property
     def reason(self) -> str:
@@ -68,25 +70,34 @@ class FailureHandler:
         if current is None or current.spec.node_name or current.metadata.uid != pod.metadata.uid:
             self._queue.nominator.delete(item.uid)
             self._queue.done(item.uid)
+            self._patches.drop(item.uid)
             return False
         item.pod_info = self._shapes.pod_info(current)
         item.unschedulable_plugins = set(failure.unschedulable_plugins)
         item.pending_plugins = set(failure.pending_plugins)
-        if failure.nominated_node is not None:
-            self._queue.nominator.delete(item.uid)
+        item.at_once = item.at_once or failure.at_once
         self._queue.add_unschedulable(item)
-        if failure.nominated_node:
-            self._queue.nominator.add(item.pod_info, failure.nominated_node)
+        self._nominate(item, failure.nominated_node)
         self._event(current, None, "Warning", FAILED_SCHEDULING, "Scheduling", failure.message)
         self._patch(item.uid, current, failure)
         return True
+
+    def _nominate(self, item: QueuedPodInfo, node_name: str | None) -> None:
+        """The scheduler's word counts, not the pod's status: that may not know of it yet."""
+        nominator = self._queue.nominator
+        if node_name is None:
+            node_name = nominator.node_of(item.uid)
+        nominator.delete(item.uid)
+        if node_name:
+            nominator.add(item.pod_info, node_name)
 
     def _patch(self, uid: str, pod: Pod, failure: Failure) -> None:
         patch: dict[str, Any] = {}
         condition = pod_scheduled_condition(pod, failure.reason, failure.message)
         if condition is not None:
             patch["conditions"] = [condition]
-        if failure.nominated_node is not None and failure.nominated_node != pod.status.nominated_node_name:
+        nominated = self._patches.nomination(uid, pod)
+        if failure.nominated_node is not None and failure.nominated_node != nominated:
             patch["nominatedNodeName"] = failure.nominated_node or None
         if patch:
             self._patches.put(uid, pod, patch)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from kube.api.core import Pod
-from scheduler.binding_cycle import Assumed, BindingCycle
+from scheduler.binding_cycle import Assumed, BindingCycle, overfull
 from scheduler.cache import SchedulerCache
 from scheduler.decision_log import Decision, DecisionLog
 from scheduler.failure import Failure, FailureHandler
@@ -40,6 +41,8 @@ TIME_SLICE = 0.005
 #: binds in flight at the most; then the loop waits for one to end
 MAX_BINDS_IN_FLIGHT = 200
 GAUGES_PERIOD = 1.0
+#: how long binds in flight may take to end after `stop`; a pod may wait on Permit for a quarter of an hour
+SHUTDOWN_TIMEOUT = 10.0
 
 
 @dataclass(slots=True)
@@ -78,11 +81,13 @@ class Scheduler:
         self._room = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._stopping = False
+        #: (plugin, profile) of the unschedulable_pods series there are
+        self._refusing: set[tuple[str, str]] = set()
 
     # --- life ---------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedule until `stop` or cancellation. Binds in flight then still end."""
+        """Schedule until `stop` or cancellation. After `stop` the binds in flight end, or are undone in time."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             helpers = [
@@ -93,9 +98,9 @@ class Scheduler:
             ]
             await self._loop()
             if self._binds:
-                await asyncio.wait(self._binds)
-            for helper in helpers:
-                helper.cancel()
+                await asyncio.wait(self._binds, timeout=SHUTDOWN_TIMEOUT)
+            for task in (*helpers, *self._binds):
+                task.cancel()
         self._group = None
 
     def stop(self) -> None:
@@ -108,7 +113,13 @@ class Scheduler:
         if self._group is None:
             work.close()
             return
-        self._track(self._group.create_task(work))
+        self._track(self._group.create_task(self._guarded(work)))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception("a plugin's work beside the loop failed")
 
     async def _every(self, period: float, work: Callable[[], None]) -> None:
         while True:
@@ -157,16 +168,18 @@ class Scheduler:
             return
         try:
             attempt = schedule_pod(framework, item.pod_info, self._parts.percentages.get(framework.profile, 0))
+            failure = None if attempt.node_name else failure_of(attempt)
         except Exception as bug:  # a plugin's bug costs its pod a retry, never the loop
             log.exception("scheduling pod %s failed", item.pod_info.key)
-            self._fail(item, Failure(f"{type(bug).__name__}: {bug}", rejected=False), framework, started)
+            text = f"{type(bug).__name__}: {bug}"
+            self._fail(item, Failure(text, rejected=False, nominated_node=""), framework, started)
             return
         self.metrics.algorithm_duration.observe(perf_counter() - started)
-        if attempt.node_name:
+        self._note(item, framework, attempt, started, failure.message if failure is not None else "")
+        if failure is None:
             self._assume(item, framework, attempt, started)
         else:
-            self._note(item, framework, attempt, started)
-            self._fail(item, failure_of(attempt), framework, started)
+            self._fail(item, failure, framework, started)
 
     def _skip(self, item: QueuedPodInfo) -> bool:
         """Pods that are being deleted are not scheduled, and neither are pods that are assumed already."""
@@ -180,8 +193,9 @@ class Scheduler:
     def _assume(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float) -> None:
         node_name, state = attempt.node_name, attempt.state
         assumed_info = item.pod_info.on_node(node_name)
-        self._note(item, framework, attempt, started)
         self.cache.assume_pod(assumed_info, node_name)
+        # Counted on its node now: as a nominated pod it would count twice.
+        self.queue.nominator.delete(item.uid)
         refused = framework.run_reserve(state, assumed_info.pod, node_name)
         permit: Status | None = None
         if refused is None:
@@ -192,7 +206,8 @@ class Scheduler:
             self._unassume(item, framework, attempt, assumed_info, refused, started)
             return
         waits = permit is not None and permit.code is Code.WAIT
-        assumed = Assumed(framework, state, item, assumed_info, node_name, waits, started)
+        over = overfull(self.cache.nodes.get(node_name), assumed_info)
+        assumed = Assumed(framework, state, item, assumed_info, node_name, over, waits, started)
         assert self._group is not None, "the scheduler is not running"
         self._track(self._group.create_task(self._binding.run(assumed)))
 
@@ -221,7 +236,7 @@ class Scheduler:
 
     # --- what is told -------------------------------------------------------------------------------------
 
-    def _note(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float) -> None:
+    def _note(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float, message: str) -> None:
         meta, post = item.pod.metadata, attempt.post_filter
         self.decisions.add(
             Decision(
@@ -236,7 +251,7 @@ class Scheduler:
                 feasible=attempt.feasible_count,
                 nodes=attempt.node_count,
                 seconds=perf_counter() - started,
-                message=attempt.message(),
+                message=message,
                 nominated_node=(post.nominated_node_name or "") if post is not None else "",
                 victims=tuple(v.key for v in post.victims) if post is not None else (),
             )
@@ -261,11 +276,26 @@ class Scheduler:
         """Pool and cache sizes; called every second and before each scrape."""
         for queue, length in self.queue.lengths().items():
             self.metrics.pending_pods.labels(queue).set(length)
+        self._update_unschedulable()
         self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
         self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
         self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))
         self.metrics.in_flight_events.labels("").set(self.queue.in_flight_events())
         self.metrics.goroutines.labels("binding").set(len(self._binds))
+
+    def _update_unschedulable(self) -> None:
+        """A pod counts for each plugin that refused it, for as long as it waits in the pool."""
+        counts = Counter(
+            (plugin, item.pod.spec.scheduler_name)
+            for item, pool in self.queue.pending_pods()
+            if pool in ("unschedulable", "gated")
+            for plugin in item.rejectors
+        )
+        for labels in self._refusing - counts.keys():
+            self.metrics.unschedulable_pods.labels(*labels).set(0)
+        for labels, count in counts.items():
+            self.metrics.unschedulable_pods.labels(*labels).set(count)
+        self._refusing |= counts.keys()
 
     @property
     def idle(self) -> bool:
@@ -277,10 +307,10 @@ class Scheduler:
 def failure_of(attempt: Attempt) -> Failure:
     """What a failed cycle tells the queue and the world."""
     if attempt.error is not None:
-        return Failure(attempt.error.message, rejected=False)
+        return Failure(attempt.error.message, rejected=False, nominated_node="")
     diagnosis = attempt.diagnosis
     assert diagnosis is not None, "a failed attempt without a diagnosis"
-    nominated: str | None = None
+    nominated: str | None = None if attempt.node_count else ""
     if attempt.post_filter is not None:
         nominated = attempt.post_filter.nominated_node_name
     return Failure(

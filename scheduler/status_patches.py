@@ -1,9 +1,9 @@
 """Status patches: the pod conditions and nominations the scheduler writes, off the hot path.
 
-A patch is sent only when it changes something: compared with the pod as the informer has it and with what was
-sent last. The newest patch of a pod replaces one that still waits, so a herd of unschedulable pods costs one
-request a pod at the most. Bounded; at the bound the oldest waiting patch is dropped and counted: the pod's next
-attempt says it again.
+A patch is made only when it changes something of the pod as the informer has it. The newest patch of a pod replaces
+one that still waits, so a herd of unschedulable pods costs one request a pod at the most, and waits for the one that
+is being sent, so that the last word is the last to arrive. Bounded; at the bound the oldest waiting patch is dropped
+and counted: the pod's next attempt says it again.
 
 Owner: Scheduler. `run` is its one task group.
 """
@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kube.api.codec import DecodeError
 from kube.api.core import Pod
 from kube.client.errors import ApiError, NotFound
 
@@ -38,10 +39,17 @@ class StatusPatches:
         self._dropped = dropped
         self._waiting: OrderedDict[str, tuple[Pod, dict[str, Any]]] = OrderedDict()
         self._news = asyncio.Event()
-        self._sending = 0
+        #: uid -> what a worker is sending
+        self._sending: dict[str, dict[str, Any]] = {}
+        #: uid -> the nomination written last, until the informer shows it
+        self._nominated: OrderedDict[str, str] = OrderedDict()
 
     def put(self, uid: str, pod: Pod, patch: dict[str, Any]) -> None:
         """Send this soon, instead of what still waits for the pod."""
+        if "nominatedNodeName" in patch:
+            self._nominated[uid] = patch["nominatedNodeName"] or ""
+            if len(self._nominated) > MAX_WAITING:
+                self._nominated.popitem(last=False)
         waiting = self._waiting.pop(uid, None)
         merged = {**waiting[1], **patch} if waiting is not None else patch
         self._waiting[uid] = (pod, merged)
@@ -53,6 +61,14 @@ class StatusPatches:
     def drop(self, uid: str) -> None:
         """The pod is bound or gone: what waits for it would be wrong."""
         self._waiting.pop(uid, None)
+        self._nominated.pop(uid, None)
+
+    def nomination(self, uid: str, pod: Pod) -> str:
+        """The pod's nominatedNodeName once the informer shows all that was written."""
+        shown = pod.status.nominated_node_name
+        if self._nominated.get(uid) == shown:
+            del self._nominated[uid]
+        return self._nominated.get(uid, shown)
 
     @property
     def idle(self) -> bool:
@@ -67,24 +83,31 @@ class StatusPatches:
 
     async def _work(self) -> None:
         while True:
-            while not self._waiting:
+            uid = next((uid for uid in self._waiting if uid not in self._sending), None)
+            if uid is None:
                 self._news.clear()
                 await self._news.wait()
-            _, (pod, patch) = self._waiting.popitem(last=False)
-            self._sending += 1
+                continue
+            pod, self._sending[uid] = self._waiting.pop(uid)
             try:
-                await self._try(pod, patch)
+                await self._try(uid, pod)
             finally:
-                self._sending -= 1
+                del self._sending[uid]
+                self._news.set()
 
-    async def _try(self, pod: Pod, patch: dict[str, Any]) -> None:
+    async def _try(self, uid: str, pod: Pod) -> None:
         for attempt in range(MAX_TRIES):
+            if uid in self._waiting:
+                # A newer word came while this one could not be said: say both at once.
+                newer, patch = self._waiting.pop(uid)
+                pod, self._sending[uid] = newer, {**self._sending[uid], **patch}
             try:
-                await self._send(pod, patch)
+                await self._send(pod, self._sending[uid])
             except NotFound:
                 return
-            except ApiError as error:
+            except (ApiError, DecodeError) as error:
                 log.warning("status of pod %s was not written: %s", pod.key, error)
                 await asyncio.sleep(0.2 * 2**attempt)
             else:
                 return
+        self._nominated.pop(uid, None)

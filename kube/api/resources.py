@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from kube.api import apps, coordination, core, events, policy, scheduling, storage
+from kube.api import apps, coordination, core, events, policy, resource, scheduling, storage
 from kube.api.meta import ApiObject
 
 
@@ -72,6 +72,11 @@ CSI_STORAGE_CAPACITIES = _v1(storage.CSIStorageCapacity, "csistoragecapacities",
 VOLUME_ATTACHMENTS = _v1(storage.VolumeAttachment, "volumeattachments", namespaced=False, alternatives=["v1beta1"])
 POD_DISRUPTION_BUDGETS = _v1(policy.PodDisruptionBudget, "poddisruptionbudgets", alternatives=["v1beta1"])
 PRIORITY_CLASSES = _v1(scheduling.PriorityClass, "priorityclasses", namespaced=False, alternatives=["v1beta1"])
+_OLDER_DRA = ("v1beta2", "v1beta1")
+RESOURCE_SLICES = _v1(resource.ResourceSlice, "resourceslices", namespaced=False, alternatives=_OLDER_DRA)
+DEVICE_CLASSES = _v1(resource.DeviceClass, "deviceclasses", namespaced=False, alternatives=_OLDER_DRA)
+RESOURCE_CLAIMS = _v1(resource.ResourceClaim, "resourceclaims", alternatives=_OLDER_DRA)
+RESOURCE_CLAIM_TEMPLATES = _v1(resource.ResourceClaimTemplate, "resourceclaimtemplates", alternatives=_OLDER_DRA)
 LEASES = _v1(coordination.Lease, "leases", alternatives=["v1beta1"])
 EVENTS = _v1(events.Event, "events", alternatives=["v1beta1"])
 
@@ -92,6 +97,10 @@ RESOURCES: tuple[Resource, ...] = (
     VOLUME_ATTACHMENTS,
     POD_DISRUPTION_BUDGETS,
     PRIORITY_CLASSES,
+    RESOURCE_SLICES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
     LEASES,
     EVENTS,
 )

@@ -47,9 +47,10 @@ class AssumeCache:
         """Take the object for decided."""
         self._assumed[_key(obj)] = obj
 
-    def restore(self, obj: Any) -> None:
-        """Take the decision back; nothing where there was none."""
-        self._assumed.pop(_key(obj), None)
+    def restore(self, assumed: Any) -> None:
+        """Take a decision back; nothing where it is gone or another pod has decided since."""
+        if self._assumed.get(_key(assumed)) is assumed:
+            del self._assumed[_key(assumed)]
 
     def __len__(self) -> int:
         return len(self._assumed)

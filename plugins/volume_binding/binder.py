@@ -108,8 +108,10 @@ class Binder:
         def still_free(current: PersistentVolume | None) -> bool:
             return current is not None and (current.spec.claim_ref is None or is_bound_to(current, claim))
 
-        if bind_volume(volume, claim) is volume:
-            return volume
+        # Found assumed, it may not be written yet: another pod with the same claim is about to.
+        known: PersistentVolume | None = self.volumes.get(volume.metadata.name)
+        if known is not None and bind_volume(known, claim) is known:
+            return known
         problem = f"was bound to another claim than {claim.key}"
         stored: PersistentVolume = await _write(client, volume, write, still_free, problem)
         return stored
@@ -126,8 +128,9 @@ class Binder:
                 and current.metadata.annotations.get(SELECTED_NODE, node_name) == node_name
             )
 
-        if claim.metadata.annotations.get(SELECTED_NODE) == node_name:
-            return claim
+        known: PersistentVolumeClaim | None = self.claims.get(claim.metadata.name, claim.metadata.namespace)
+        if known is not None and known.metadata.annotations.get(SELECTED_NODE) == node_name:
+            return known
         problem = f"cannot be provisioned for node {node_name} any more"
         stored: PersistentVolumeClaim = await _write(client, claim, write, still_wanted, problem)
         return stored

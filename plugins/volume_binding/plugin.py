@@ -17,8 +17,9 @@ import numpy as np
 from kube.api.core import PersistentVolumeClaim, Pod
 from kube.api.csi_migration import MIGRATED_PLUGINS, MigrationError
 from kube.api.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from kube.api.volumes import uses_claim, volume_limit
+from kube.api.volumes import SELECTED_NODE, uses_claim, volume_limit
 from plugins.helpers.hints import queue_if
+from plugins.volume_binding.assume_cache import AssumeCache
 from plugins.volume_binding.binder import Binder, BindingError, bind_volume, select_node
 from plugins.volume_binding.claims import ClaimReader, PodClaims
 from plugins.volume_binding.finder import Binding, Finder, PodVolumes, reasons_of
@@ -53,6 +54,19 @@ class Decision:
     reserved: bool = False
     bindings: list[Binding] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+    #: what this decision put into the caches
+    assumed: list[tuple[AssumeCache, Any]] = field(default_factory=list)
+
+    def assume(self, cache: AssumeCache, obj: Any) -> None:
+        """Take an object for decided."""
+        cache.assume(obj)
+        self.assumed.append((cache, obj))
+
+    def restore(self) -> None:
+        """Take back what was assumed."""
+        for cache, obj in self.assumed:
+            cache.restore(obj)
+        self.assumed.clear()
 
 
 def class_changed(pod: Pod, old: StorageClass | None, new: StorageClass | None) -> QueueingHint:
@@ -191,28 +205,24 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return None
 
     def _assume(self, decision: Decision, found: PodVolumes, node_name: str) -> None:
-        for binding in found.bindings:
+        """What another pod with the same claim has assumed already is left to it."""
+        decision.bindings = found.bindings
+        decision.provisions = [provision.claim for provision in found.provisions]
+        for binding in decision.bindings:
             volume = bind_volume(binding.volume, binding.claim)
             if volume is not binding.volume:
-                self.reader.volumes.assume(volume)
-        decision.bindings = found.bindings
-        for provision in found.provisions:
-            self.reader.claims.assume(select_node(provision.claim, node_name))
-        decision.provisions = [provision.claim for provision in found.provisions]
+                decision.assume(self.reader.volumes, volume)
+        for claim in decision.provisions:
+            if claim.metadata.annotations.get(SELECTED_NODE) != node_name:
+                decision.assume(self.reader.claims, select_node(claim, node_name))
         decision.reserved = True
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Forget the decision; what was written already stays written."""
         decision: Decision | None = state.read(self.name)
-        if decision is not None and decision.reserved:
-            self._restore(decision)
+        if decision is not None:
+            decision.restore()
             decision.reserved = False
-
-    def _restore(self, decision: Decision) -> None:
-        for binding in decision.bindings:
-            self.reader.volumes.restore(binding.volume)
-        for claim in decision.provisions:
-            self.reader.claims.restore(claim)
 
     # --- PreBind ------------------------------------------------------------------------------------------
 
@@ -233,5 +243,5 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         except BindingError as failure:
             return error(str(failure))
         # The informer shows all of it by now.
-        self._restore(decision)
+        decision.restore()
         return None

@@ -629,7 +629,7 @@ class Framework:
             if status.rejected:
                 return status.by(plugin.name)
             return error(f'running Bind plugin "{plugin.name}": {status.message}').by(plugin.name)
-        return unschedulable("no bind plugin took the pod")
+        return error("no Bind plugin took the pod")
 
     def run_post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """For information."""

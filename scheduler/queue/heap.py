@@ -31,11 +31,6 @@ class KeyedHeap(Generic[T]):
         if len(self._heap) > 2 * len(self._entries) + 64:
             self._compact()
 
-    def replace(self, key: str, item: T) -> None:
-        """Another object for the same place in the order. Raises KeyError if there is none."""
-        sequence, _ = self._entries[key]
-        self._entries[key] = (sequence, item)
-
     def remove(self, key: str) -> T | None:
         """Take an item out, wherever it is."""
         entry = self._entries.pop(key, None)

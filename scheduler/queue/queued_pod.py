@@ -28,8 +28,8 @@ class QueuedPodInfo:
     gating_message: str = ""
     #: the five-minute net moved it: a hint was missing if it now fits
     flushed: bool = False
-    #: activated while in flight: no backoff and no hint holds it back if the attempt fails
-    activated: bool = False
+    #: activated while in flight, or its node was taken from under it: no backoff and no hint holds it back
+    at_once: bool = False
 
     @property
     def uid(self) -> str:

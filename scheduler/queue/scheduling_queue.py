@@ -172,7 +172,7 @@ class SchedulingQueue:
         self._requeue(item, strategy, "ScheduleAttemptFailure")
 
     def _strategy_in_flight(self, item: QueuedPodInfo) -> Strategy:
-        if item.activated:
+        if item.at_once:
             return Strategy.IMMEDIATELY
         if not item.rejectors or item.uid not in self._in_flight:
             # Past Permit no events are kept for the pod: it would wait for one that has happened already.
@@ -290,7 +290,7 @@ class SchedulingQueue:
         """Move these pods ("namespace/name") out of the pool now, or once their attempt fails."""
         wanted = set(pods)
         for flying in self._flying.values():
-            flying.activated = flying.activated or flying.pod_info.key in wanted
+            flying.at_once = flying.at_once or flying.pod_info.key in wanted
         for item in [i for i in (*self._unschedulable.values(), *self._backoff) if i.pod_info.key in wanted]:
             self._unschedulable.pop(item.uid, None)
             self._backoff.remove(item.uid)
@@ -312,7 +312,7 @@ class SchedulingQueue:
         item.unschedulable_plugins = set()
         item.pending_plugins = set()
         item.gating_plugin = item.gating_message = ""
-        item.activated = False
+        item.at_once = False
         self._in_flight.start(item.uid)
         self._flying[item.uid] = item
         return item

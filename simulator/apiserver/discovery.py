@@ -45,7 +45,8 @@ def document(registry: Registry, parts: list[str]) -> Object | None:
             return openapi_index(registry)
         case ["openapi", "v3", *root]:
             return openapi(registry, "/" + "/".join(root))
-    return None
+        case _:
+            return None
 
 
 def api_versions() -> Object:

@@ -190,7 +190,7 @@ class WatchExpired(_WatchFault):
 
 @dataclass(frozen=True, slots=True)
 class WatchGarbage(_WatchFault):
-    """A line that is no JSON, and then the stream goes on as if nothing had been."""
+    """A line that is no JSON arrives, and the stream ends."""
 
     line: bytes = b"<html>502 Bad Gateway</html>\n"
 

@@ -364,6 +364,8 @@ def rounds(plugin: type[Any], args: Any, seed: int):
     for round_ in range(ROUNDS):
         change(random, bench, round_)
         for i in range(PODS_PER_ROUND):
+            arrived = random_pod(random, "arrived", node_name=random.choice(list(bench.snapshot.row_of)))
+            bench.cache.add_pod(arrived)
             node_name = f"n{random.randint(0, 30)}" if plugin is NodeName and i % 2 else ""
             yield bench, random_pod(random, f"web{i}", node_name=node_name)
 

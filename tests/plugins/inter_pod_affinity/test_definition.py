@@ -1,4 +1,4 @@
-"""InterPodAffinity, vectorised and one node at a time, says what its definition says, also in the middle of a dry run."""
+"""InterPodAffinity, vectorised and one node at a time, says what its definition says, in dry runs too."""
 
 import pytest
 

@@ -75,11 +75,8 @@ def differences(benches: list[Bench], pod: Pod, expect: dict[str, Any]) -> list[
         return [] if message == expect.get("preFilter") else [f"{message!r} is not {expect.get('preFilter')!r}"]
     if "feasible" not in expect or "preFilter" in expect:
         return []
-    wrong = []
     found = judged(benches, pod)
-    for name in expect["feasible"]:
-        if not found[name].ok:
-            wrong.append(f"{name} is feasible, not {found[name]}")
+    wrong = [f"{name} is feasible, not {found[name]}" for name in expect["feasible"] if not found[name].ok]
     for name, reasons in (expect.get("nodeReasons") or {}).items():
         status = found.get(name)
         if all(reason in REASONS for reason in reasons):
