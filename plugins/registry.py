@@ -15,6 +15,7 @@ from typing import Any
 from plugins.default_binder import DefaultBinder
 from plugins.default_preemption import DefaultPreemption
 from plugins.image_locality import ImageLocality
+from plugins.inter_pod_affinity import InterPodAffinity
 from plugins.node_affinity import NodeAffinity
 from plugins.node_declared_features import NodeDeclaredFeatures
 from plugins.node_name import NodeName
@@ -23,6 +24,7 @@ from plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllo
 from plugins.node_resources_fit import NodeResourcesFit
 from plugins.node_unschedulable import NodeUnschedulable
 from plugins.node_volume_limits import NodeVolumeLimits
+from plugins.pod_topology_spread import PodTopologySpread
 from plugins.priority_sort import PrioritySort
 from plugins.scheduling_gates import SchedulingGates
 from plugins.taint_toleration import TaintToleration
@@ -47,6 +49,8 @@ _BUILT_IN: tuple[type[Plugin], ...] = (
     NodeVolumeLimits,
     VolumeBinding,
     VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,

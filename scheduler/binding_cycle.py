@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from kube.api.core import Pod
-from kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound, ServerError, Unreachable
+from scheduler.bind_answers import BIND_FAILURES, Verdict, is_conflict, judge
 from scheduler.cache import SchedulerCache
 from scheduler.failure import Failure, FailureHandler
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.extender import ExtenderError
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status, error, unschedulable
 from scheduler.metrics import Metrics
@@ -30,6 +31,9 @@ from scheduler.snapshot.pod_info import PodInfo
 from scheduler.status_patches import StatusPatches
 
 log = logging.getLogger(__name__)
+
+#: binds that met a conflict and are tried again at once
+MAX_CONFLICTS_IN_A_ROW = 3
 
 
 @dataclass(slots=True)
@@ -47,6 +51,8 @@ class Assumed:
     waits_on_permit: bool
     #: when the attempt began (perf_counter, seconds)
     started: float
+    #: what a failed bind means for the pod
+    verdict: Verdict = Verdict.RETRY
 
 
 def overfull(node: NodeInfo | None, pod_info: PodInfo) -> frozenset[str]:
@@ -87,7 +93,11 @@ class BindingCycle:
         except Exception as bug:
             log.exception("binding pod %s failed", assumed.pod_info.key)
             status = error(f"{type(bug).__name__}: {bug}")
-        if status is not None:
+        if status is None:
+            return
+        if assumed.verdict is Verdict.DROP:
+            self._drop(assumed, status)
+        else:
             self._fail(assumed, status)
 
     async def _steps(self, assumed: Assumed) -> Status | None:
@@ -141,8 +151,8 @@ class BindingCycle:
     async def _bind(self, assumed: Assumed, pod: Pod) -> Status | None:
         started = perf_counter()
         try:
-            status = await assumed.framework.run_bind(assumed.state, pod, assumed.node_name)
-        except ApiError as failure:
+            status = await self._ask_binders(assumed, pod)
+        except BIND_FAILURES as failure:
             status = await self._after_error(assumed, failure)
         self._cache.finish_binding(assumed.pod_info)
         result = "Success" if status is None else status.code.text
@@ -154,22 +164,34 @@ class BindingCycle:
         assumed.framework.run_post_bind(assumed.state, pod, assumed.node_name)
         return None
 
-    async def _after_error(self, assumed: Assumed, failure: ApiError) -> Status | None:
-        """A bind may have been carried out although the call failed (trap 14): ask past all caches, then decide."""
-        conflict = isinstance(failure, Conflict | AlreadyExists)
-        client = assumed.framework.handle.client
-        if client is None or not (conflict or isinstance(failure, Unreachable | ServerError)):
+    async def _ask_binders(self, assumed: Assumed, pod: Pod) -> Status | None:
+        """An extender that binds takes the place of the Bind plugins for the pods it is interested in (facts 1.5)."""
+        for extender in assumed.framework.handle.extenders:
+            if extender.binds() and extender.is_interested(pod):
+                try:
+                    await extender.bind(pod, assumed.node_name)
+                except ExtenderError as failure:
+                    if not extender.ignorable:
+                        raise
+                    log.warning("extender %s did not bind pod %s, the plugins do: %s", extender.name, pod.key, failure)
+                else:
+                    return None
+        return await assumed.framework.run_bind(assumed.state, pod, assumed.node_name)
+
+    async def _after_error(self, assumed: Assumed, failure: Exception) -> Status | None:
+        """None where the pod turns out to be bound as we wanted it."""
+        client, uid = assumed.framework.handle.client, assumed.pod_info.uid
+        if client is None:
             return error(str(failure))
-        meta = assumed.item.pod.metadata
-        try:
-            now = await client.get("Pod", meta.name, meta.namespace)
-        except NotFound:
-            now = None
-        except ApiError:
-            return error(str(failure))
-        if now is not None and now.metadata.uid == meta.uid and now.spec.node_name == assumed.node_name:
+
+        def undecided() -> bool:
+            return self._cache.is_assumed(uid)
+
+        verdict = await judge(failure, assumed.item.pod, assumed.node_name, client, undecided)
+        if verdict is Verdict.BOUND or self._cache.is_on_node(uid, assumed.node_name):
             return None
-        if now is None or now.metadata.uid != meta.uid or now.spec.node_name:
+        assumed.verdict = verdict
+        if verdict is Verdict.DROP or is_conflict(failure):
             self._metrics.bind_conflicts.inc()
         return error(str(failure))
 
@@ -179,9 +201,21 @@ class BindingCycle:
         if self._cache.forget_pod(assumed.pod_info):
             self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, assumed.pod_info.pod, None)
 
+    def _drop(self, assumed: Assumed, status: Status) -> None:
+        """The pod is bound elsewhere, leaving, gone or replaced: nothing is written over it."""
+        log.info("pod %s is left alone: %s", assumed.pod_info.key, status.message)
+        self._undo(assumed)
+        uid = assumed.item.uid
+        self._queue.nominator.delete(uid)
+        self._queue.done(uid)
+        self._patches.drop(uid)
+
     def _fail(self, assumed: Assumed, status: Status) -> None:
         self._undo(assumed)
         at_once = status.rejected and not status.plugin
+        if assumed.verdict is Verdict.AT_ONCE:
+            # Whoever meets conflict after conflict waits as after any error.
+            at_once = assumed.item.consecutive_errors < MAX_CONFLICTS_IN_A_ROW
         plugins = frozenset({status.plugin} if status.rejected and status.plugin else ())
         pending = plugins if status.code is Code.PENDING else frozenset()
         failure = Failure(status.message, status.rejected, plugins, pending, nominated_node="", at_once=at_once)

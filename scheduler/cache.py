@@ -95,6 +95,11 @@ class SchedulerCache:
         """Assumed and not confirmed."""
         return uid in self.assumed
 
+    def is_on_node(self, uid: str, node_name: str) -> bool:
+        """Whether the informer has shown the pod on that node."""
+        state = self.pods.get(uid)
+        return state is not None and not state.assumed and state.node_name == node_name
+
     def _put(self, state: PodState) -> None:
         info = self.nodes.get(state.node_name)
         if info is None:

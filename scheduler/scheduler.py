@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,9 @@ from kube.api.core import Pod
 from scheduler.binding_cycle import Assumed, BindingCycle, overfull
 from scheduler.cache import SchedulerCache
 from scheduler.decision_log import Decision, DecisionLog
+from scheduler.extender_cycle import schedule_pod_with_extenders
 from scheduler.failure import Failure, FailureHandler
+from scheduler.framework.extender import Extender
 from scheduler.framework.handle import EventFunction
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status
@@ -31,7 +33,7 @@ from scheduler.queue.scheduling_queue import (
     SchedulingQueue,
 )
 from scheduler.scheduling_cycle import Attempt, schedule_pod
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, uid_of
 from scheduler.status_patches import StatusPatches
 
 log = logging.getLogger(__name__)
@@ -107,6 +109,7 @@ class Scheduler:
         """No new cycles."""
         self._stopping = True
         self.queue.close()
+        self._room.set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a plugin's asynchronous work beside the loop; it counts as a bind in flight."""
@@ -135,7 +138,13 @@ class Scheduler:
                 started = perf_counter()
                 if item is None:
                     return
-            self.schedule_one(item)
+            framework = self.frameworks.get(item.pod.spec.scheduler_name)
+            extenders = framework.interested_extenders(item.pod) if framework is not None else ()
+            if framework is not None and extenders:
+                await self._schedule_one_with_extenders(item, framework, extenders)
+                started = perf_counter()
+            else:
+                self.schedule_one(item)
             if len(self._binds) >= MAX_BINDS_IN_FLIGHT:
                 await self._wait_for_room()
                 started = perf_counter()
@@ -144,7 +153,7 @@ class Scheduler:
                 started = perf_counter()
 
     async def _wait_for_room(self) -> None:
-        while len(self._binds) >= MAX_BINDS_IN_FLIGHT:
+        while len(self._binds) >= MAX_BINDS_IN_FLIGHT and not self._stopping:
             self._room.clear()
             await self._room.wait()
 
@@ -161,8 +170,7 @@ class Scheduler:
     def schedule_one(self, item: QueuedPodInfo) -> None:
         """One scheduling cycle; a placed pod goes on in a task of its own."""
         started = perf_counter()
-        pod = item.pod
-        framework = self.frameworks.get(pod.spec.scheduler_name)
+        framework = self.frameworks.get(item.pod.spec.scheduler_name)
         if framework is None or self._skip(item):
             self.queue.done(item.uid)
             return
@@ -170,10 +178,45 @@ class Scheduler:
             attempt = schedule_pod(framework, item.pod_info, self._parts.percentages.get(framework.profile, 0))
             failure = None if attempt.node_name else failure_of(attempt)
         except Exception as bug:  # a plugin's bug costs its pod a retry, never the loop
-            log.exception("scheduling pod %s failed", item.pod_info.key)
-            text = f"{type(bug).__name__}: {bug}"
-            self._fail(item, Failure(text, rejected=False, nominated_node=""), framework, started)
+            self._fail_by_bug(item, framework, bug, started)
             return
+        self._conclude(item, framework, attempt, failure, started)
+
+    async def _schedule_one_with_extenders(
+        self, item: QueuedPodInfo, framework: Framework, extenders: Sequence[Extender]
+    ) -> None:
+        """The same for a pod that extenders have a say in; no other cycle runs while they are asked."""
+        started = perf_counter()
+        if self._skip(item):
+            self.queue.done(item.uid)
+            return
+        percentage = self._parts.percentages.get(framework.profile, 0)
+        try:
+            attempt = await schedule_pod_with_extenders(framework, item.pod_info, extenders, percentage)
+            failure = None if attempt.node_name else failure_of(attempt)
+        except Exception as bug:
+            self._fail_by_bug(item, framework, bug, started)
+            return
+        if self._was_lost(item):
+            self.queue.nominator.delete(item.uid)
+            self.queue.done(item.uid)
+            return
+        self._conclude(item, framework, attempt, failure, started)
+
+    def _was_lost(self, item: QueuedPodInfo) -> bool:
+        """While extenders were asked the pod was bound by somebody else, deleted or replaced."""
+        current = self._parts.current_pod(item.pod.metadata.namespace, item.pod.metadata.name)
+        gone = current is None or uid_of(current) != item.uid or current.metadata.deletion_timestamp is not None
+        return gone or item.uid in self.cache.pods
+
+    def _fail_by_bug(self, item: QueuedPodInfo, framework: Framework, bug: Exception, started: float) -> None:
+        log.error("scheduling pod %s failed", item.pod_info.key, exc_info=bug)
+        text = f"{type(bug).__name__}: {bug}"
+        self._fail(item, Failure(text, rejected=False, nominated_node=""), framework, started)
+
+    def _conclude(
+        self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, failure: Failure | None, started: float
+    ) -> None:
         self.metrics.algorithm_duration.observe(perf_counter() - started)
         self._note(item, framework, attempt, started, failure.message if failure is not None else "")
         if failure is None:

@@ -1,7 +1,7 @@
 """The scheduling cycle: from a pod and the snapshot to a node, or to the reasons why there is none.
 
 A plain function of its arguments, called on the event loop. It never awaits: that is the lock. HTTP extenders are
-the exception (`schedule_pod_with_extenders`); they work on the same snapshot.
+the exception (`scheduler.extender_cycle`), in the same steps.
 
 Called by the Scheduler and by offline simulation; neither has scheduling code of its own.
 """
@@ -145,26 +145,42 @@ def rank(framework: Framework, attempt: Attempt, rows: Codes, extra: Vector | No
 
 def fail(framework: Framework, attempt: Attempt) -> Attempt:
     """Nobody fits: who refused what, and whether PostFilter can make room."""
-    found = attempt.found
-    if found is None:
+    if not diagnose(framework, attempt):
+        return attempt
+    assert attempt.diagnosis is not None
+    return after_post_filter(
+        attempt, *framework.run_post_filter(attempt.state, attempt.pod_info.pod, attempt.diagnosis)
+    )
+
+
+def diagnose(framework: Framework, attempt: Attempt) -> bool:
+    """Find out who refused what; True where PostFilter is to be asked."""
+    if attempt.found is None:
         attempt.diagnosis = Diagnosis(framework.snapshot, 0)
-        return attempt
-    attempt.diagnosis = framework.diagnose(found)
-    _add_extender_refusals(framework, attempt)
-    if not framework.post_filter:
-        return attempt
-    result, status = framework.run_post_filter(attempt.state, attempt.pod_info.pod, attempt.diagnosis)
+        return False
+    attempt.diagnosis = framework.diagnose(attempt.found)
+    if attempt.extender_refusals and attempt.found.rejection is None:
+        _add_extender_refusals(framework, attempt, attempt.diagnosis, attempt.found)
+    return bool(framework.post_filter)
+
+
+def after_post_filter(attempt: Attempt, result: PostFilterResult | None, status: Status) -> Attempt:
+    """Take in what PostFilter said."""
     attempt.post_filter = result
-    if not status.ok:
+    if not status.ok and attempt.diagnosis is not None:
         attempt.diagnosis.post_filter_message = status.message
     return attempt
 
 
-def _add_extender_refusals(framework: Framework, attempt: Attempt) -> None:
-    diagnosis = attempt.diagnosis
-    assert diagnosis is not None
+def _add_extender_refusals(framework: Framework, attempt: Attempt, diagnosis: Diagnosis, found: Feasibility) -> None:
+    """Only for nodes that passed the plugins: whoever was refused by one has its reason."""
+    rows, which = [], []
+    numbers: dict[Status, int] = {}
     for name, status in attempt.extender_refusals.items():
         row = framework.snapshot.row_of.get(name)
-        if row is not None:
-            refusals = Refusals((status,), np.zeros(1, np.intp))
-            diagnosis.add_refused(Refused(status.plugin, np.array([row], np.intp), refusals))
+        if row is not None and found.mask[row]:
+            rows.append(row)
+            which.append(numbers.setdefault(status, len(numbers)))
+    if rows:
+        refusals = Refusals(tuple(numbers), np.array(which, np.intp))
+        diagnosis.add_refused(Refused(next(iter(numbers)).plugin, np.array(rows, np.intp), refusals))

@@ -6,12 +6,11 @@ the claim, the volume or the class hands it in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kube.api import quantity
 from kube.api.core import NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, Volume
-from kube.api.labels import selector_of
 from kube.api.meta import ObjectMeta, controller_of
 from kube.api.node_affinity import match_node_selector
 from kube.api.storage import CSIStorageCapacity, StorageClass, TopologySelectorTerm
@@ -125,35 +124,8 @@ def capacity_of(volume: PersistentVolume) -> int:
 # --- which volume for which claim --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Volumes for a claim, whatever the node: the one reserved for it, or the suitable free ones, smallest first."""
-
-    reserved: PersistentVolume | None = None
-    free: tuple[PersistentVolume, ...] = ()
-
-
-def candidates_for(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Candidates:
-    """The volumes of the claim's class that suit it. Raises SelectorError for a selector Kubernetes would refuse."""
-    selected = selector_of(claim.spec.selector) if claim.spec.selector is not None else None
-    free = []
-    for volume in volumes:
-        if volume.spec.claim_ref is not None and not is_bound_to(volume, claim):
-            continue
-        if not _fits(volume, claim):
-            continue
-        if is_bound_to(volume, claim):
-            return Candidates(reserved=volume)
-        if volume.status.phase != "Available" or (selected is not None and not selected(volume.metadata.labels)):
-            continue
-        if set(claim.spec.access_modes) <= set(volume.spec.access_modes):
-            free.append(volume)
-    # Among equally small ones any will do; by name the choice is the same each time.
-    return Candidates(free=tuple(sorted(free, key=lambda volume: (capacity_of(volume), volume.metadata.name))))
-
-
-def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What even a volume reserved for the claim must fulfil."""
+def suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume will do for a claim, reserved for it or not; labels and nodes left aside."""
     return (
         volume_class(volume) == claim_class(claim)
         and capacity_of(volume) >= request_of(claim)
@@ -163,14 +135,14 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def pick(candidates: Candidates, labels: Mapping[str, str], taken: Iterable[str]) -> PersistentVolume | None:
-    """The volume for a claim on a node with these labels, those that other claims of the pod took left out.
+def offers_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a free volume has every access mode the claim asks for; a reserved one is not asked."""
+    return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
-    A volume reserved for the claim is the only one that will do.
-    """
-    if candidates.reserved is not None:
-        return candidates.reserved if reachable(candidates.reserved, labels) else None
-    return next((v for v in candidates.free if v.metadata.name not in taken and reachable(v, labels)), None)
+
+def is_free(volume: PersistentVolume) -> bool:
+    """Whether a volume may be given to any claim."""
+    return volume.spec.claim_ref is None and volume.status.phase == "Available"
 
 
 def required_affinity(volume: PersistentVolume) -> NodeSelector | None:

@@ -8,7 +8,7 @@ Owner: the plugin that made it. Read after a refresh, over all rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 #: bytes that all remembered masks may take together
 MAX_BYTES = 4 * 2**20
+NO_ROWS: Codes = np.zeros(0, np.intp)
 
 
 class LabelRows:
@@ -81,20 +82,28 @@ class LabelRows:
 
     def with_value(self, key: str, value: str) -> Codes:
         """Rows whose label has this value: one look-up, for the many objects that name a single node."""
+        return self.by_value(key).get(value, NO_ROWS)
+
+    def by_value(self, key: str) -> Mapping[str, Codes]:
+        """Label value -> rows."""
         self._renew()
         by_value = self._by_value.get(key)
         if by_value is None:
             by_value = self._by_value[key] = self._group(key)
-        rows = by_value.get(value)
-        return np.zeros(0, np.intp) if rows is None else rows
+        return by_value
 
     def _only(self, key: str, value: str) -> Mask:
         mask = self.nowhere
         mask[self.with_value(key, value)] = True
         return mask
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Changes whenever rows may mean other nodes than before."""
+        return self._snapshot.node_epoch, self._snapshot.size
+
     def _renew(self) -> None:
-        stamp = (self._snapshot.node_epoch, self._snapshot.size)
+        stamp = self.stamp
         if stamp != self._stamp or len(self._masks) * self._snapshot.size > MAX_BYTES:
             self._masks.clear()
             self._by_value.clear()

@@ -90,7 +90,7 @@ def _size(nodes: Nodes, constraint: Constraint, domains: Domains, ignored: Mask 
 
 
 def raw_scores(state: ScoreState, nodes: Nodes) -> Vector:
-    """Σ over the constraints, rounded half up; the fewer the better."""
+    """Σ over the constraints, rounded half up; the fewer the better. Ignored nodes are for `normalize` to see to."""
     first, *others = state.weighed
     if not others and not isinstance(first.pods, RowAmounts):
         scores: Vector = np.floor(first.table(first.pods) + 0.5).take(nodes.label_codes(first.constraint.topology_key))
@@ -100,8 +100,6 @@ def raw_scores(state: ScoreState, nodes: Nodes) -> Vector:
             scores += weighed.score(nodes)
         scores += 0.5
         np.floor(scores, out=scores)
-    if state.ignored is not None:
-        scores[state.ignored] = 0
     return scores
 
 

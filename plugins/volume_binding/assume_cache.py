@@ -43,6 +43,13 @@ class AssumeCache:
             return stored
         return assumed
 
+    def assumed(self) -> list[Any]:
+        """The assumed objects that are still to become true."""
+        for stored in [self.lister.get(name, namespace) for namespace, name in self._assumed]:
+            if stored is not None:
+                self.latest(stored)
+        return list(self._assumed.values())
+
     def assume(self, obj: Any) -> None:
         """Take the object for decided."""
         self._assumed[_key(obj)] = obj

@@ -5,7 +5,7 @@ Made once per scheduling cycle, in PreFilter; immutable afterwards. What no node
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +16,27 @@ from kube.api.storage import CSIStorageCapacity, StorageClass
 from kube.api.volumes import (
     SELECTED_NODE,
     STORAGE,
-    Candidates,
-    candidates_for,
     claim_class,
     claim_uses,
+    is_bound_to,
+    is_free,
     is_fully_bound,
     not_found,
     not_owned,
     provisions,
+    reachable,
     request_of,
+    suits,
     volume_class,
     volume_limit,
     waits_for_consumer,
 )
+from plugins.helpers.label_rows import NO_ROWS
 from plugins.volume_binding.assume_cache import AssumeCache
+from plugins.volume_binding.free_volumes import FreeVolumes
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status, error, unresolvable
+from scheduler.snapshot.columns import Codes
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -56,9 +61,20 @@ class DelayedClaim:
     storage_class: StorageClass
     #: the node a volume is being provisioned for, "" where that was not asked for yet
     selected_node: str
-    candidates: Candidates
+    #: the volume that is reserved for the claim: if there is one, no other will do
+    reserved: PersistentVolume | None
+    #: the free volumes of the class, and the positions of those that suit the claim, for this cycle
+    free: FreeVolumes
+    positions: Codes
     #: where room was measured for a volume of this size; None: any node will do
     capacities: tuple[CSIStorageCapacity, ...] | None
+
+    def pick(self, labels: Mapping[str, str], taken: Container[str]) -> PersistentVolume | None:
+        """The volume for the claim on a node with these labels, those that other claims of the pod took left out."""
+        if self.reserved is not None:
+            return self.reserved if reachable(self.reserved, labels) else None
+        suitable = (self.free.volumes[position] for position in self.positions.tolist())
+        return next((v for v in suitable if v.metadata.name not in taken and reachable(v, labels)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +108,8 @@ class ClaimReader:
         self.capacities = handle.listers("CSIStorageCapacity")
         self.volumes.lister.add_index(FREE_BY_CLASS, _free_class)
         self.volumes.lister.add_index(BY_CLAIM, _claim_key)
+        #: class -> its free volumes
+        self._free: dict[str, FreeVolumes] = {}
         self.capacities.add_index(CAPACITY_BY_CLASS, lambda capacity: (capacity.storage_class_name,))
 
     def read(self, pod: Pod) -> PodClaims | Status | None:
@@ -126,15 +144,27 @@ class ClaimReader:
 
     def _delayed(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> DelayedClaim:
         selected = claim.metadata.annotations.get(SELECTED_NODE, "")
-        candidates = Candidates() if selected else candidates_for(claim, self._volumes_for(claim))
-        return DelayedClaim(claim, storage_class, selected, candidates, self._room_for(claim, storage_class))
+        reserved = None if selected else self._reserved_for(claim)
+        free = self._free_of(claim_class(claim))
+        positions = NO_ROWS if selected or reserved is not None else free.suitable(claim, self._taken())
+        room = self._room_for(claim, storage_class)
+        return DelayedClaim(claim, storage_class, selected, reserved, free, positions, room)
 
-    def _volumes_for(self, claim: PersistentVolumeClaim) -> Iterable[PersistentVolume]:
-        lister = self.volumes.lister
-        for volume in lister.by_index(BY_CLAIM, claim.key):
-            yield self.volumes.latest(volume)
-        for volume in lister.by_index(FREE_BY_CLASS, claim_class(claim)):
-            yield self.volumes.latest(volume)
+    def _reserved_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        stored = map(self.volumes.latest, self.volumes.lister.by_index(BY_CLAIM, claim.key))
+        known = (*stored, *self.volumes.assumed())
+        return next((volume for volume in known if is_bound_to(volume, claim) and suits(volume, claim)), None)
+
+    def _free_of(self, class_name: str) -> FreeVolumes:
+        table = self._free.get(class_name)
+        if table is None:
+            table = self._free[class_name] = FreeVolumes()
+        table.update(list(self.volumes.lister.by_index(FREE_BY_CLASS, class_name)))
+        return table
+
+    def _taken(self) -> list[str]:
+        """Volumes that look free and are promised to a claim."""
+        return [volume.metadata.name for volume in self.volumes.assumed()]
 
     def _room_for(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
@@ -166,7 +196,7 @@ def _unusable(pod: Pod, claim: PersistentVolumeClaim | None, name: str, *, ephem
 
 
 def _free_class(volume: PersistentVolume) -> Iterable[str]:
-    return (volume_class(volume),) if volume.spec.claim_ref is None and volume.status.phase == "Available" else ()
+    return (volume_class(volume),) if is_free(volume) else ()
 
 
 def _claim_key(volume: PersistentVolume) -> Iterable[str]:

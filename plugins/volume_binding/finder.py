@@ -18,9 +18,10 @@ from kube.api.csi_migration import csi_affinity, is_migrated_on, plugin_of
 from kube.api.labels import Requirements, SelectorError, compile_selector, requirements_of
 from kube.api.node_affinity import match_node_selector
 from kube.api.storage import CSINode, CSIStorageCapacity, TopologySelectorTerm
-from kube.api.volumes import pick, provisions, reachable, required_affinity, topology_allowed
+from kube.api.volumes import provisions, reachable, required_affinity, topology_allowed
 from plugins.helpers.label_rows import LabelRows, single_value
 from plugins.volume_binding.claims import DelayedClaim, PodClaims
+from plugins.volume_binding.free_volumes import SEVERAL
 from scheduler.framework.handle import Handle
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
@@ -86,7 +87,7 @@ class Finder:
         to_provision = list(claims.selected)
         for delayed in claims.to_match:
             taken = [binding.volume.metadata.name for binding in found.bindings]
-            volume = pick(delayed.candidates, node.labels, taken)
+            volume = delayed.pick(node.labels, taken)
             if volume is None:
                 to_provision.append(delayed)
             else:
@@ -148,33 +149,40 @@ class Finder:
         return problems
 
     def choices(self, claims: Sequence[DelayedClaim], nodes: Nodes) -> list[Codes]:
-        """Per claim `(size,)`: which of its free candidates (0 for the reserved one) a node gives it, -1 for none.
+        """Per claim `(size,)`: the position of the volume that a node gives it (0 for a reserved one), -1 for none.
 
         A volume that an earlier claim of the pod took on a node is left out there.
         """
         earlier: list[tuple[DelayedClaim, Codes]] = []
         for delayed in claims:
             chosen = np.full(nodes.snapshot.size, -1, np.intp)
-            if delayed.candidates.reserved is not None:
-                chosen[self._rows_reaching(delayed.candidates.reserved)] = 0
+            if delayed.reserved is not None:
+                chosen[self._rows_reaching(delayed.reserved)] = 0
             else:
                 self._choose(delayed, chosen, earlier)
             earlier.append((delayed, chosen))
         return [nodes.gather(chosen) for _, chosen in earlier]
 
     def _choose(self, delayed: DelayedClaim, chosen: Codes, earlier: Sequence[tuple[DelayedClaim, Codes]]) -> None:
-        """From the smallest volume up, each node that still has none takes it."""
-        taken_as = [(_positions(other.candidates.free), other_chosen) for other, other_chosen in earlier]
-        left = len(chosen)
-        for i, volume in enumerate(delayed.candidates.free):
-            rows = self._rows_reaching(volume)
-            rows = rows[chosen[rows] < 0]
-            for positions, other_chosen in taken_as:
-                rows = rows[other_chosen[rows] != positions.get(volume.metadata.name, -2)]
-            chosen[rows] = i
-            left -= len(rows)
-            if left == 0:
+        """Each node takes the smallest volume that it reaches and that is left."""
+        positions = delayed.positions
+        rows = delayed.free.rows(self.rows)[positions]
+        taken_as = [at for other, at in earlier if other.free is delayed.free and other.reserved is None]
+        local = rows >= 0
+        for at in taken_as:
+            local &= at[rows] != positions
+        # Of several volumes of a row the last one written stays: the smallest.
+        chosen[rows[local][::-1]] = positions[local][::-1]
+        shared = positions[rows == SEVERAL]
+        alive = self.rows.everywhere
+        for position in shared.tolist():
+            wanting = alive & ((chosen < 0) | (chosen > position))
+            if not wanting.any():
                 break
+            for at in taken_as:
+                wanting &= at != position
+            reached = self._rows_reaching(delayed.free.volumes[position])
+            chosen[reached[wanting[reached]]] = position
 
     def _rows_reaching(self, volume: PersistentVolume) -> Codes:
         """Rows from which a volume can be reached; a local volume names one, found without looking at the others."""
@@ -269,10 +277,6 @@ def _topology(capacity: CSIStorageCapacity) -> Requirements | None:
         return requirements_of(capacity.node_topology)
     except SelectorError:
         return None
-
-
-def _positions(volumes: Sequence[PersistentVolume]) -> dict[str, int]:
-    return {volume.metadata.name: i for i, volume in enumerate(volumes)}
 
 
 def _is_row(nodes: Nodes, name: str) -> Mask:

@@ -90,17 +90,13 @@ class Diagnosis:
         return Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def node_statuses(self) -> dict[str, Status]:
-        """node name -> status, for every refused node."""
-        names: dict[str, Status] = {}
+        """node name -> status of every node that a plugin looked at and refused.
+
+        Nodes outside PreFilter's node set were not looked at: `absent` stands for them, as in upstream's own map.
+        """
         if self.pre_filter is not None:
             return {info.name: self.pre_filter for info in self.snapshot.node_infos()}
-        if self.absent is not None:
-            for row in self.absent[0].tolist():
-                names[self._name(row)] = self.absent[1]
-        for refused in self.refused:
-            for row, status in refused.statuses():
-                names[self._name(row)] = status
-        return names
+        return {self._name(row): status for refused in self.refused for row, status in refused.statuses()}
 
     def _name(self, row: int) -> str:
         info = self.snapshot.infos[row]

@@ -13,6 +13,10 @@ from kube.api.core import Pod
 from scheduler.snapshot.pod_info import PodInfo
 
 
+class ExtenderError(Exception):
+    """An extender failed, or said that it did; one line for people."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
     """The nodes an extender left, and its reasons for the others by node name."""

@@ -11,6 +11,7 @@ from config.merge import expand
 from config.types import ExtensionPoint, KnownPlugins, Profile
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.profile_nodes import ProfileNodeSelector
 from scheduler.framework.runtime import EnabledPlugins, Framework, Observer, unobserved
 
 
@@ -39,4 +40,7 @@ def build_framework(
             if point is ExtensionPoint.SCORE:
                 weights[entry.name] = entry.weight
         points[point.value] = tuple(built[entry.name] for entry in entries)
+    if profile.node_selector:
+        own = ProfileNodeSelector(profile.node_selector, handle)
+        points["filter"] = (own, *points.get("filter", ()))
     return Framework(profile.scheduler_name, EnabledPlugins(points, weights), handle, observe)

@@ -19,6 +19,7 @@ from kube.api.core import Pod
 from scheduler.framework import shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis, Refused
+from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import (
     BindPlugin,
@@ -158,6 +159,11 @@ class Framework:
             self.post_bind,
         )  # fmt: skip
         return list({plugin.name: plugin for group in groups for plugin in group}.values())
+
+    def interested_extenders(self, pod: Pod) -> Sequence[Extender]:
+        """The extenders that have a say in this pod, in the order in which they are asked."""
+        extenders = self.handle.extenders
+        return [extender for extender in extenders if extender.is_interested(pod)] if extenders else ()
 
     @property
     def has_scalar_plugins(self) -> bool:

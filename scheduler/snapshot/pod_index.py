@@ -359,7 +359,9 @@ class PodIndex:
 
     def _drop_shape(self, key: bytes, shape: _Shape) -> None:
         del self._shapes[key]
-        pass
+        for term in shape.terms:
+            if not term.total:
+                self._drop_term(term)
 
     def _drop_term(self, term: OwnedTerm) -> None:
         if self._terms.pop((term.kind, term.term, term.weight), None) is None:

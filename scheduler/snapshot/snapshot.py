@@ -77,6 +77,11 @@ class Snapshot:
         return len(self.row_of)
 
     @property
+    def stale(self) -> bool:
+        """Whether something was reported that the columns do not show yet."""
+        return bool(self._dirty)
+
+    @property
     def size(self) -> int:
         """Number of rows, free ones included."""
         return self._columns.size

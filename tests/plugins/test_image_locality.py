@@ -84,3 +84,10 @@ def test_removed_nodes_make_images_rarer_or_more_common():
     assert bench.score(pod("app:1")) == {"n0": 48, "n1": 0}
     bench.cache.remove_node("n1")
     assert bench.score(pod("app:1")) == {"n0": 100}
+
+
+def test_a_node_that_loses_the_image_loses_its_score():
+    bench = Bench(ImageLocality, nodes=nodes(2, 2, 1000 * MI))
+    assert bench.score(pod("app:1")) == {"n0": 100, "n1": 100}
+    bench.cache.update_node(make_node("n1"))
+    assert bench.score(pod("app:1")) == {"n0": 48, "n1": 0}

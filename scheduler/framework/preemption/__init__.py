@@ -3,6 +3,7 @@
 candidates  the nodes where eviction makes room, found by a walk from a random start
 dry_run     one node: which victims, by asking the filters about a clone of it
 room        the same by arithmetic, for all nodes at once, where free amounts are all that is lacking
+budgets     which pods PodDisruptionBudgets protect
 choice      the best of the candidates
 execution   evicting the victims, beside the scheduling cycle
 evaluator   puts these together for one profile; plugins use this one only

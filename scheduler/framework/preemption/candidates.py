@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import count, repeat
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.preemption.budgets import Budgets
 from scheduler.framework.preemption.choice import Badness, badness
-from scheduler.framework.preemption.dry_run import NO_VICTIMS, Budgets, Candidate, select_victims
+from scheduler.framework.preemption.dry_run import NO_VICTIMS, Candidate, select_victims
 from scheduler.framework.preemption.room import Judged, Room
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes, Mask
@@ -31,17 +32,14 @@ def number_of_candidates(nodes: int, percentage: int, absolute: int) -> int:
     return min(nodes, max(nodes * percentage // 100, absolute))
 
 
-@dataclass(slots=True)
-class Found:
-    """A candidate of a search, spelled out only when wanted."""
+#: what speaks against a candidate, and the candidate: spelled out, or as the i-th of a batch
+Found = tuple[Badness, Candidate | Judged, int]
 
-    badness: Badness
-    source: Candidate | Judged
-    index: int = 0
 
-    def candidate(self) -> Candidate:
-        """The candidate in full."""
-        return self.source.candidate(self.index) if isinstance(self.source, Judged) else self.source
+def spell_out(found: Found) -> Candidate:
+    """The candidate in full; to be asked for within the cycle that found it."""
+    _, source, i = found
+    return source.candidate(i) if isinstance(source, Judged) else source
 
 
 class Search:
@@ -96,12 +94,14 @@ class Search:
         violating: list[Found] = []
         hopeless = self._hopeless()
         order = np.roll(np.arange(len(self.rows)), -start)
-        for found in self._judge_all(order[~hopeless[order]], max(wanted, 1)):
-            group = violating if found.badness[0] else clean
-            if len(group) < wanted:
-                group.append(found)
-            if clean and len(clean) + len(violating) >= wanted:
-                break
+        order = order[~hopeless[order]]
+        for first in range(0, len(order), max(wanted, 1)):
+            for found in self._judge(order[first : first + wanted]):
+                group = violating if found[0][0] else clean
+                if len(group) < wanted:
+                    group.append(found)
+                if clean and len(clean) + len(violating) >= wanted:
+                    return clean + violating
         if not clean and not violating:
             self._explain(hopeless)
         return clean + violating
@@ -112,27 +112,22 @@ class Search:
         helps = self._room.has_lower & self._room.is_enough
         return self._by_room & ~helps[self.rows]
 
-    def _judge_all(self, order: Codes, batch: int) -> Iterator[Found]:
-        """The candidates in that order, as many as are asked for and not many more."""
-        for first in range(0, len(order), batch):
-            part = order[first : first + batch]
-            by_room = self._by_room_alone[part]
-            judged = self._judge_by_room(part[by_room])
-            for i, alone in zip(part.tolist(), by_room.tolist(), strict=True):
-                if alone:
-                    yield next(judged)
-                    continue
-                candidate = self._ask(int(self.rows[i]), int(self._group[i]))
-                if isinstance(candidate, Status):
-                    self._refuse(candidate)
-                else:
-                    yield Found(badness(candidate), candidate)
-
-    def _judge_by_room(self, part: Codes) -> Iterator[Found]:
-        if self._room is None or not len(part):
-            return iter(())
-        judged = self._room.judge(self.rows[part], self._budgets)
-        return (Found(each, judged, i) for i, each in enumerate(judged.badness))
+    def _judge(self, part: Codes) -> Iterator[Found]:
+        """The candidates of a part of the walk, in order; what arithmetic can tell of it is told at once."""
+        by_room = self._by_room_alone[part]
+        told: Iterator[Found] = iter(())
+        if self._room is not None and by_room.any():
+            judged = self._room.judge(self.rows[part[by_room]], self._budgets)
+            told = zip(judged.badness, repeat(judged), count(), strict=False)
+        for i, alone in zip(part.tolist(), by_room.tolist(), strict=True):
+            if alone:
+                yield next(told)
+                continue
+            answer = self._ask(int(self.rows[i]), int(self._group[i]))
+            if isinstance(answer, Status):
+                self._refuse(answer)
+            else:
+                yield badness(answer), answer, 0
 
     def _ask(self, row: int, group: int) -> Candidate | Status:
         info = self._snapshot.nodes.info(row)

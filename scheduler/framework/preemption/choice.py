@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from operator import itemgetter
+from typing import Any
 
 from scheduler.framework.preemption.dry_run import Candidate, start_time
 
@@ -14,15 +15,6 @@ ABOVE_ALL_PRIORITIES = 2**31
 #: PDB violations, highest priority of a victim, sum of priorities, number of victims, minus the start of that victim
 #: of the highest priority which ran longest: the later it started, the less work is lost
 Badness = tuple[float, ...]
-
-
-class Option(Protocol):
-    """Something that can be chosen."""
-
-    badness: Badness
-
-
-O = TypeVar("O", bound=Option)  # noqa: E741
 
 
 def badness(candidate: Candidate) -> Badness:
@@ -38,6 +30,6 @@ def badness(candidate: Candidate) -> Badness:
     )
 
 
-def choose(options: Sequence[O]) -> O:
-    """The best; of several equally good ones the first."""
-    return min(options, key=lambda option: option.badness)
+def choose(options: Sequence[tuple[Badness, Any, Any]]) -> tuple[Badness, Any, Any]:
+    """The best by its badness, which comes first; of several equally good ones the first."""
+    return min(options, key=itemgetter(0))

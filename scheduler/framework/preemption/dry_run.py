@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from kube.api.labels import Selector, SelectorError, selector_of
-from kube.api.policy import PodDisruptionBudget
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import DryRun
 from scheduler.framework.plugin import FilterPlugin
+from scheduler.framework.preemption.budgets import Budgets
 from scheduler.framework.status import Status, error, unresolvable
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
@@ -99,66 +98,3 @@ def select_victims(
 def candidate(node_name: str, victims: list[PodInfo], violations: int) -> Candidate:
     """Victims of both groups are one list again, by importance: the choice between nodes reads the first one."""
     return Candidate(node_name, tuple(by_importance(victims)), violations)
-
-
-class Budgets:
-    """PodDisruptionBudgets, asked which of some pods they protect. Lives for one search."""
-
-    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        for budget in budgets:
-            self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
-        self._selectors: dict[str, list[tuple[PodDisruptionBudget, Selector]]] = {}
-        #: by shape of a pod, which holds its labels and namespace
-        self._matching: dict[int, list[PodDisruptionBudget]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_namespace)
-
-    def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
-        """(pods whose eviction would violate a budget, the others), if all were evicted in this order."""
-        if not self._by_namespace:
-            return (), pods
-        violating: list[PodInfo] = []
-        others: list[PodInfo] = []
-        left: dict[int, int] = {}
-        for pod in pods:
-            (violating if self._is_violated(pod, left) else others).append(pod)
-        return violating, others
-
-    def _is_violated(self, pod: PodInfo, left: dict[int, int]) -> bool:
-        """Charge the pod to every budget it counts for; a pod whose eviction was granted is charged already."""
-        violated = False
-        for budget in self._matching_budgets(pod):
-            if pod.pod.metadata.name in budget.status.disrupted_pods:
-                continue
-            key = id(budget)
-            left[key] = left.get(key, budget.status.disruptions_allowed) - 1
-            violated = violated or left[key] < 0
-        return violated
-
-    def _matching_budgets(self, pod: PodInfo) -> list[PodDisruptionBudget]:
-        shape = pod.shape
-        found = self._matching.get(id(shape))
-        if found is None:
-            selectors = self._selectors_in(shape.namespace) if shape.labels else []
-            found = self._matching[id(shape)] = [b for b, selector in selectors if selector(shape.labels)]
-        return found
-
-    def _selectors_in(self, namespace: str) -> list[tuple[PodDisruptionBudget, Selector]]:
-        """A selector that is missing, empty or invalid selects nothing here."""
-        found = self._selectors.get(namespace)
-        if found is None:
-            found = self._selectors[namespace] = []
-            for budget in self._by_namespace.get(namespace, ()):
-                selector = _selector(budget)
-                if selector is not None and selector.requirements:
-                    found.append((budget, selector))
-        return found
-
-
-def _selector(budget: PodDisruptionBudget) -> Selector | None:
-    try:
-        return selector_of(budget.spec.selector)
-    except SelectorError:
-        return None

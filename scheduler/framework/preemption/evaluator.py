@@ -14,9 +14,10 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import PostFilterResult
-from scheduler.framework.preemption.candidates import Found, Search, number_of_candidates
+from scheduler.framework.preemption.budgets import Budgets
+from scheduler.framework.preemption.candidates import Found, Search, number_of_candidates, spell_out
 from scheduler.framework.preemption.choice import badness, choose
-from scheduler.framework.preemption.dry_run import Budgets, Candidate
+from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.framework.preemption.execution import Executor, is_terminating_by_preemption
 from scheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
 from scheduler.snapshot.pod_info import PodInfo
@@ -36,7 +37,8 @@ class Evaluator:
         self._percentage = percentage
         self._absolute = absolute
         # Asked for now, so that an informer has them before the first preemption.
-        self._budgets = handle.listers("PodDisruptionBudget")
+        self._listed = handle.listers("PodDisruptionBudget")
+        self._budgets = Budgets()
         self.executor = Executor(plugin, handle)
 
     # --- the steps ----------------------------------------------------------------------------------------
@@ -46,27 +48,27 @@ class Evaluator:
         found = self.find_candidates(state, diagnosis)
         if not isinstance(found, list):
             return found
-        return self._settle(state, choose(found).candidate())
+        return self._settle(state, spell_out(choose(found)))
 
     async def preempt_with_extenders(self, state: CycleState, diagnosis: Diagnosis) -> Answer:
         """The same; extenders that know of preemption may take candidates or victims away before the choice."""
         found = self.find_candidates(state, diagnosis)
         if not isinstance(found, list):
             return found
-        left = await self._ask_extenders(state.pod_info.pod, [each.candidate() for each in found])
+        left = await self._ask_extenders(state.pod_info.pod, [spell_out(each) for each in found])
         if isinstance(left, Status):
             return None, left
         if not left:
             return None, unschedulable("no candidate node for preemption")
-        best = choose([Found(badness(each), each) for each in left])
-        return self._settle(state, best.candidate())
+        return self._settle(state, spell_out(choose([(badness(each), each, 0) for each in left])))
 
     def find_candidates(self, state: CycleState, diagnosis: Diagnosis) -> list[Found] | Answer:
         """The candidates, or the answer where there are none."""
         refused = self._not_eligible(state.pod_info, diagnosis)
         if refused:
             return None, unschedulable(refused)
-        search = Search(self._handle, state, diagnosis, Budgets(self._budgets.list()))
+        self._budgets.refresh(self._listed.list())
+        search = Search(self._handle, state, diagnosis, self._budgets)
         nodes = len(search.rows)
         start = self._handle.random.randrange(nodes) if nodes else 0
         found = search.run(start, number_of_candidates(nodes, self._percentage, self._absolute))

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from scheduler.framework.preemption.budgets import Budgets
 from scheduler.framework.preemption.choice import ABOVE_ALL_PRIORITIES, Badness
-from scheduler.framework.preemption.dry_run import Budgets, Candidate, by_importance, candidate, start_time
+from scheduler.framework.preemption.dry_run import Candidate, by_importance, candidate, start_time
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
@@ -101,27 +102,29 @@ class LowerPods:
             sums[resource] = _sum_by_row(at, amounts[kind_of], size)
         return sums
 
-    def ranked(self, row: int) -> Ranked:
-        """The pods of a row, the most important first."""
-        ranked = self._ranked.get(row)
-        if ranked is None or len(ranked.columns) != len(self._snapshot.resource_index) + AMOUNTS:
-            info = self._snapshot.infos[row]
-            assert info is not None, "no node at that row"
-            ranked = self._ranked[row] = self._rank(by_importance(info.pods.values()))
-        return ranked
+    def ranked(self, rows: Codes) -> list[Ranked]:
+        """The pods of each row, the most important first."""
+        known = self._ranked
+        found = list(map(known.get, rows.tolist()))
+        for i, ranked in enumerate(found):
+            if ranked is None or len(ranked.columns) != len(self._snapshot.resource_index) + AMOUNTS:
+                row = int(rows[i])
+                found[i] = known[row] = self._rank(self._snapshot.nodes.info(row))
+        return cast("list[Ranked]", found)
 
-    def _rank(self, pods: list[PodInfo]) -> Ranked:
+    def _rank(self, node: NodeInfo) -> Ranked:
+        pods = by_importance(node.pods.values())
         resources = list(self._snapshot.resource_index)[1:]
         columns = [
             (pod.priority, start_time(pod), 1, *(pod.requests.get(name, 0) for name in resources)) for pod in pods
         ]
-        return Ranked(pods, np.array(columns, np.float64).reshape(len(pods), -1).T)
+        return Ranked(node.name, pods, np.array(columns, np.float64).reshape(len(pods), -1 if pods else 0).T)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """The pods of a node by importance, and as columns: priority, start, then amounts as in the snapshot."""
 
+    name: str
     pods: list[PodInfo]
     #: `(2 + resources, pods)`; the first resource is "pods", of which each takes one
     columns: Vector
@@ -158,52 +161,55 @@ class Room:
 
     def judge(self, rows: Codes, budgets: Budgets) -> Judged:
         """The victims on each of these rows, where the room is enough and there are lower pods."""
+        ranked = self._index.ranked(rows)
         lower = self._number[rows].astype(np.intp)
-        ranked = [self._index.ranked(row) for row in rows.tolist()]
-        columns = [each.columns[:, -n:] for each, n in zip(ranked, lower.tolist(), strict=True)]
-        pods = [each.pods[-n:] for each, n in zip(ranked, lower.tolist(), strict=True)]
+        ends = np.cumsum([len(each.pods) for each in ranked])
+        begins = ends - lower
+        flat = np.concatenate([each.columns for each in ranked], axis=1)
+        batch = Judged(ranked, begins, ends)
         protected = np.zeros(len(rows), np.intp)
         if budgets:
-            for i, here in enumerate(pods):
+            for i, each in enumerate(ranked):
+                here = each.pods[-int(lower[i]) :]
                 violating, others = budgets.split(here)
                 if violating:
                     protected[i] = len(violating)
-                    pods[i] = [*violating, *others]
-                    columns[i] = columns[i][:, [here.index(pod) for pod in pods[i]]]
-        flat = np.concatenate(columns, axis=1)
-        begin = np.cumsum(lower) - lower
-        is_victim = _put_back(flat[self._columns], self._spare[:, rows], begin, lower)
-        names = [self._snapshot.nodes.info(row).name for row in rows.tolist()]
-        return Judged(names, pods, begin, is_victim, _badness(flat, begin, lower, protected, is_victim))
+                    batch.reordered[i] = [*violating, *others]
+                    order = [begins[i] + here.index(pod) for pod in batch.reordered[i]]
+                    flat[:, begins[i] : ends[i]] = flat[:, order]
+        batch.is_victim = _put_back(flat[self._columns], self._spare[:, rows], begins, lower)
+        batch.badness = _badness(flat, begins, ends, protected, batch.is_victim)
+        return batch
 
 
-@dataclass(frozen=True, slots=True)
 class Judged:
-    """Candidates of one batch, not spelled out before somebody wants one."""
+    """Candidates of one batch, not spelled out before somebody wants one. Owner: the search."""
 
-    names: list[str]
-    #: the lower pods of each in the order they were put back
-    pods: list[list[PodInfo]]
-    #: where the pods of each begin in `is_victim`
-    begin: Codes
-    is_victim: Mask
-    badness: list[Badness]
+    def __init__(self, ranked: list[Ranked], begins: Codes, ends: Codes) -> None:
+        self._ranked = ranked
+        self._begins = begins
+        self._ends = ends
+        #: the lower pods of those candidates where they were not put back in order of importance
+        self.reordered: dict[int, list[PodInfo]] = {}
+        #: `(pods,)` over the pods of all candidates, those of each between its begin and its end
+        self.is_victim: Mask
+        self.badness: list[Badness]
 
     def candidate(self, i: int) -> Candidate:
         """The i-th candidate in full."""
-        begin, pods = self.begin[i], self.pods[i]
-        is_victim = self.is_victim[begin : begin + len(pods)].tolist()
+        is_victim = self.is_victim[self._begins[i] : self._ends[i]].tolist()
+        pods = self.reordered.get(i) or self._ranked[i].pods[-len(is_victim) :]
         victims = [pod for pod, gone in zip(pods, is_victim, strict=True) if gone]
-        return candidate(self.names[i], victims, int(self.badness[i][0]))
+        return candidate(self._ranked[i].name, victims, int(self.badness[i][0]))
 
 
-def _put_back(amounts: Vector, spare: Vector, begin: Codes, count: Codes) -> Mask:
-    """Which pods cannot be put back. `amounts` `(resources, pods)`, those of each node in a row; `spare` is used up."""
+def _put_back(amounts: Vector, spare: Vector, begins: Codes, counts: Codes) -> Mask:
+    """Which pods cannot be put back. `amounts` `(resources, pods)`, `spare` `(resources, nodes)` is used up."""
     is_victim = np.zeros(amounts.shape[1], np.bool_)
-    left = np.arange(len(begin))
-    for rank in range(int(count.max(initial=0))):
-        left = left[count[left] > rank]
-        at = begin[left] + rank
+    left = np.arange(len(begins))
+    for rank in range(int(counts.max(initial=0))):
+        left = left[counts[left] > rank]
+        at = begins[left] + rank
         after = spare[:, left] - amounts[:, at]
         fits = (after >= 0).all(axis=0)
         is_victim[at] = ~fits
@@ -211,19 +217,20 @@ def _put_back(amounts: Vector, spare: Vector, begin: Codes, count: Codes) -> Mas
     return is_victim
 
 
-def _badness(flat: Vector, begin: Codes, count: Codes, protected: Codes, is_victim: Mask) -> list[Badness]:
-    """`choice.badness` of each node."""
-    priority = np.where(is_victim, flat[PRIORITY], -np.inf)
-    node = np.repeat(np.arange(len(begin)), count)
-    highest = np.maximum.reduceat(priority, begin)
-    is_highest = is_victim & (priority == highest[node])
-    rank = np.arange(len(node)) - begin[node]
+def _badness(flat: Vector, begins: Codes, ends: Codes, protected: Codes, is_victim: Mask) -> list[Badness]:
+    """`choice.badness` of each node; only victims count, and each node has one."""
+    at = is_victim.nonzero()[0]
+    node = np.searchsorted(ends, at, side="right")
+    count = np.bincount(node, minlength=len(ends))
+    first = np.cumsum(count) - count
+    priority, started = flat[PRIORITY, at], flat[START, at]
+    highest = np.maximum.reduceat(priority, first)
     criteria = (
-        np.bincount(node, is_victim & (rank < protected[node]), len(begin)),
+        np.bincount(node, at - begins[node] < protected[node], len(ends)),
         highest,
-        np.bincount(node, np.where(is_victim, flat[PRIORITY] + ABOVE_ALL_PRIORITIES, 0), len(begin)),
-        np.bincount(node, is_victim, len(begin)),
-        -np.minimum.reduceat(np.where(is_highest, flat[START], np.inf), begin),
+        np.bincount(node, priority + ABOVE_ALL_PRIORITIES, len(ends)),
+        count,
+        -np.minimum.reduceat(np.where(priority == highest[node], started, np.inf), first),
     )
     return list(zip(*(each.tolist() for each in criteria), strict=True))
 

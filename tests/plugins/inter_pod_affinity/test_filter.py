@@ -165,3 +165,17 @@ def test_a_dry_run_takes_a_pod_away_and_the_snapshot_stays() -> None:
 
     cluster.plugin.add_pod(trial, pod, victim, node)
     assert cluster.plugin.filter_node(trial, pod, node).reasons == (ANTI_AFFINITY,)
+
+
+def test_a_dry_run_that_takes_the_last_of_a_group_away_makes_the_pod_the_first() -> None:
+    cluster = bench(make_pod("last", labels=WEB, node_name="a1"))
+    pod = near(pod_term(HOSTNAME, WEB), labels=WEB)
+    state = cluster.state(pod)
+    cluster.pre_filter(pod, state)
+    node, trial = cluster.snapshot.info("a1").clone(), state.clone()
+    (victim,) = node.pods.values()
+    node.remove_pod(victim)
+    cluster.plugin.remove_pod(trial, pod, victim, node)
+
+    assert cluster.plugin.filter_node(trial, pod, node) is None
+    assert cluster.plugin.filter_node(state, pod, cluster.snapshot.info("b1")).reasons == (AFFINITY,)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from config.types import PodTopologySpreadArgs
@@ -105,6 +106,16 @@ def test_with_system_defaults_a_node_without_a_zone_is_scored_by_its_host() -> N
 
     # host: ln(3+2)·3 + 2 = 6.83, zone: 4 where there is one; the missing zone is a third value
     assert cluster.score(make_pod("new", labels=WEB), normalized=False) == {"a": 6, "b": 6, "nowhere": 7}
+
+
+def test_with_system_defaults_a_node_without_a_hostname_is_scored_by_its_zone() -> None:
+    nameless = msgspec.structs.replace(make_node("nameless"), metadata=ObjectMeta(name="nameless", labels={ZONE: "c"}))
+    nodes = [make_node("a", zone="a"), nameless]
+    pods = [make_pod(f"w{i}", labels=WEB, node_name="nameless") for i in range(3)]
+    cluster = Bench(PodTopologySpread, nodes=nodes, pods=pods, objects=[service(WEB)])
+
+    # zone: ln(2+2)·3 + 4 = 8.16; a: host 2, zone 4
+    assert cluster.score(make_pod("new", labels=WEB), normalized=False) == {"a": 6, "nameless": 8}
 
 
 def test_the_missing_zone_counts_as_a_value_in_the_weight() -> None:

@@ -146,6 +146,19 @@ def test_a_selector_that_cannot_be_read_ends_the_attempt() -> None:
     assert "'not a key' is not a valid label key" in status.message
 
 
+def test_what_is_kept_of_a_shape_follows_labels_and_taints_of_nodes() -> None:
+    cluster = zones(a=1)
+    pod = new(spread(ZONE, APP, node_taints_policy="Honor"))
+    assert cluster.fits(pod) == {"b", "c"}
+
+    cluster.cache.update_node(make_node("b", zone="b", taints=[taint("gone")]))
+    cluster.cache.update_node(make_node("c", zone="b", taints=[taint("gone")]))
+    assert cluster.fits(pod) == {"a", "b", "c"}
+
+    cluster.cache.update_node(make_node("c", zone="c"))
+    assert cluster.fits(pod) == {"b", "c"}
+
+
 def dry_run(cluster: Bench, pod: Pod, node: str, *, remove: Any = (), add: Any = ()) -> str:
     """The verdict on a node after these pods went and came."""
     state = cluster.state(pod)

@@ -127,6 +127,17 @@ def test_terminating_pods_are_left_out_where_only_live_ones_count(cluster: Clust
     assert cluster.counted(pods_in("default", (("app", "In", ("a",)),))) == {"a1": 1}
 
 
+def test_live_and_terminating_pods_of_one_template_come_and_go_independently() -> None:
+    cluster = Cluster("a1", "b1")
+    cluster.run(make_pod("terminating", labels=APP_A, node_name="a1", deletion_timestamp=EVICTED))
+    first = cluster.run(make_pod("first", labels=APP_A, node_name="a1"))
+
+    cluster.cache.remove_pod(first.metadata.uid)
+    cluster.run(make_pod("second", labels=APP_A, node_name="b1"))
+
+    assert cluster.counted(pods_in("default", (("app", "In", ("a",)),))) == {"b1": 1}
+
+
 def test_a_namespace_whose_labels_change_comes_to_be_meant(cluster: Cluster) -> None:
     chosen = selecting((term_of(pod_term(ZONE, APP_A, namespace_selector=selector({"team": "x"}))),))
     cluster.counted(chosen)
