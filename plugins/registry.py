@@ -14,6 +14,7 @@ from typing import Any
 
 from plugins.default_binder import DefaultBinder
 from plugins.default_preemption import DefaultPreemption
+from plugins.dynamic_resources import DynamicResources
 from plugins.image_locality import ImageLocality
 from plugins.inter_pod_affinity import InterPodAffinity
 from plugins.node_affinity import NodeAffinity
@@ -51,6 +52,7 @@ _BUILT_IN: tuple[type[Plugin], ...] = (
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
+    DynamicResources,
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,

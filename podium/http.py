@@ -64,8 +64,12 @@ class HttpServer:
         return web.Response(text="ok")
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """Informers and handlers have synced."""
-        if not self._service.synced.is_set():
+        """Informers and handlers have synced; a replica that lists nothing before it leads is ready to take over."""
+        service = self._service
+        if service.stopping:
+            return web.Response(status=500, text="shutting down\n")
+        waits = service.waits_for_lease and (service.elector is None or not service.elector.is_leader)
+        if not waits and not self._service.synced.is_set():
             late = [informer.name for informer in self._service.factory.informers if not informer.has_synced]
             return web.Response(status=500, text=f"not synced: {', '.join(late)}\n")
         return web.Response(text="ok")

@@ -14,7 +14,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,14 @@ from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector
 from kube.client.rest import Client, Selection
 from podium.configuration import Effective
+from podium.extender_transport import ExtenderTransport, ServerObjects
 from podium.informer_listers import InformerListers
 from podium.plugin_client import PluginClient
+from podium.sharing import Sharing
 from scheduler.cache import SchedulerCache
+from scheduler.debugger import Debugger
 from scheduler.event_handlers import EventHandlers
+from scheduler.extender import HTTPExtender, in_order
 from scheduler.framework.cluster_event import EventResource
 from scheduler.framework.handle import EventFunction, Handle
 from scheduler.framework.registry import build_framework
@@ -51,6 +55,8 @@ log = logging.getLogger(__name__)
 PODS = Selection(field_selector="status.phase!=Succeeded,status.phase!=Failed")
 #: upstream's default of clientConnection.qps: a limit nobody chose does not throttle binds
 DEFAULT_QPS = 50.0
+#: seconds that events which are still to be written may take at the end
+FLUSH_TIMEOUT = 5.0
 _HANDLED = frozenset({EventResource.POD, EventResource.NODE, EventResource.WILDCARD})
 _TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
 
@@ -80,11 +86,14 @@ class Service:
         self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
-        binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
-        self.plugin_client = PluginClient(client, binder)
+        self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
+        self.plugin_client = PluginClient(client, self._binder)
+        self.extender_transport = ExtenderTransport()
         self.elector: LeaderElector | None = None
         self.synced = asyncio.Event()
         self.scheduler: Scheduler
+        self.debugger: Debugger
+        self._informers: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._listers: InformerListers
 
@@ -95,7 +104,7 @@ class Service:
         missing = await self.discovery.choose(*(resource.type for resource in RESOURCES))
         await self.recorder.choose_api(self.discovery)
         self._listers = InformerListers(self.factory, missing)
-        pods = self.factory.informer(Pod, PODS)
+        pods = self.factory.informer(Pod, PODS, Sharing().pod)
         self._listers.use("Pod", pods.indexer)
         nominator, waiting = Nominator(), WaitingPods()
         frameworks = self._frameworks(nominator, waiting)
@@ -121,10 +130,22 @@ class Service:
             )
         )
         self._late_bind(frameworks, queue)
-        self._add_handlers(EventHandlers(self.cache, queue, waiting, frameworks.keys()), frameworks, missing)
+        handlers = EventHandlers(self.cache, queue, waiting, frameworks.keys())
+        self._add_handlers(handlers, frameworks, missing)
+        nodes = self.factory.informer(Node)
+        self.debugger = Debugger(
+            self.cache,
+            queue,
+            nodes.indexer,
+            pods.indexer,
+            handlers,
+            frameworks.keys(),
+            self.metrics.cache_corrections.inc,
+        )
 
     def _frameworks(self, nominator: Nominator, waiting: WaitingPods) -> dict[str, Framework]:
         rng = random.Random(self.options.seed)
+        extenders = self._extenders()
         frameworks = {}
         for profile in self.configuration.profiles:
             name = profile.scheduler_name
@@ -139,10 +160,18 @@ class Service:
                 now=time.time,
                 client=self.plugin_client,
                 event=self._event(name),
+                extenders=extenders,
             )
             observe = self.metrics.point_observer(name)
             frameworks[name] = build_framework(profile, self.effective.registry, handle, observe)
         return frameworks
+
+    def _extenders(self) -> tuple[HTTPExtender, ...]:
+        objects = ServerObjects(self._binder, self.factory.informer(Node).indexer.get)
+        return in_order(
+            HTTPExtender(config, self.extender_transport.post(config), objects, self.snapshot)
+            for config in self.configuration.extenders
+        )
 
     def _late_bind(self, frameworks: Mapping[str, Framework], queue: SchedulingQueue) -> None:
         """What plugins reach of queue and scheduler, which are built from the plugins' hints."""
@@ -194,34 +223,63 @@ class Service:
 
     async def run(self) -> None:
         """From the first list until `stop`. Raises what makes the service impossible: ApiError, LeadershipLost."""
-        async with asyncio.TaskGroup() as group:
-            background = [
-                group.create_task(self.client.credentials.keep_fresh(), name="credentials"),
-                group.create_task(self.recorder.run(), name="event recorder"),
-            ]
-            informers = group.create_task(self._run_informers(), name="informers")
-            await self.factory.wait_for_sync()
-            # What was listed stays for good: the collector need not look at it again.
-            gc.collect()
-            gc.freeze()
-            self.synced.set()
-            log.info("synced: %d nodes, %d assigned pods", self.cache.node_count(), len(self.cache.pods))
-            await self._schedule()
-            await self.recorder.flush()
-            for task in (*background, informers):
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                background = [
+                    group.create_task(self.client.credentials.keep_fresh(), name="credentials"),
+                    group.create_task(self.recorder.run(), name="event recorder"),
+                    group.create_task(self.debugger.run(), name="cache comparison"),
+                ]
+                if self.waits_for_lease or await self._unless_stopped(self._sync(group)):
+                    await self._schedule(group)
+                await self._flush_events()
+                for task in (*background, self._informers):
+                    if task is not None:
+                        task.cancel()
+        finally:
+            await self.extender_transport.close()
+
+    @property
+    def elects(self) -> bool:
+        """Whether there is a lease to win before pods are scheduled."""
+        return self.configuration.leader_election.leader_elect and self.options.leader_elect
+
+    @property
+    def waits_for_lease(self) -> bool:
+        """Whether nothing is listed before the lease is won."""
+        return self.elects and self.configuration.delay_cache_until_active
+
+    async def _sync(self, group: asyncio.TaskGroup) -> None:
+        self._informers = group.create_task(self._run_informers(), name="informers")
+        await self.factory.wait_for_sync()
+        # What was listed stays for good: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self.synced.set()
+        log.info("synced: %d nodes, %d assigned pods", self.cache.node_count(), len(self.cache.pods))
 
     async def _run_informers(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._listers.started(group)
             self.factory.start(group)
 
-    async def _schedule(self) -> None:
-        election = self.configuration.leader_election
-        if not (election.leader_elect and self.options.leader_elect):
+    async def _schedule(self, group: asyncio.TaskGroup) -> None:
+        if not self.elects:
             await self.scheduler.run()
             return
-        config = ElectionConfig(
+        self.elector = LeaderElector(self.client, self._election())
+
+        async def lead() -> None:
+            await self._lead(group)
+
+        async with asyncio.TaskGroup() as election:
+            leading = election.create_task(self.elector.run(lead), name="leader election")
+            stopping = election.create_task(self._stop_waiting(self.elector, leading), name="stop")
+            leading.add_done_callback(lambda _: stopping.cancel())
+
+    def _election(self) -> ElectionConfig:
+        election = self.configuration.leader_election
+        return ElectionConfig(
             namespace=election.resource_namespace,
             name=election.resource_name,
             identity=self.identity,
@@ -229,17 +287,47 @@ class Service:
             renew_deadline=election.renew_deadline.seconds,
             retry_period=election.retry_period.seconds,
         )
-        self.elector = LeaderElector(self.client, config)
+
+    async def _lead(self, group: asyncio.TaskGroup) -> None:
+        """Nothing is bound on a state of the cluster that is older than the lease: who led before may have bound pods
+        of which no watch has told us yet.
+        """
+        fresh = self._sync(group) if self.waits_for_lease else self._relist()
+        if await self._unless_stopped(fresh):
+            await self.scheduler.run()
+
+    async def _relist(self) -> None:
         async with asyncio.TaskGroup() as group:
-            leading = group.create_task(self.elector.run(self.scheduler.run), name="leader election")
-            stopping = group.create_task(self._stop_waiting(self.elector, leading), name="stop")
-            leading.add_done_callback(lambda _: stopping.cancel())
+            for informer in (self.factory.informer(Node), self.factory.informer(Pod, PODS)):
+                group.create_task(informer.relist())
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Wait for the work, or for `stop`; whether the work came to its end."""
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work)
+            stopping = group.create_task(self._stop.wait())
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            working.cancel()
+        return not working.cancelled()
+
+    async def _flush_events(self) -> None:
+        try:
+            async with asyncio.timeout(FLUSH_TIMEOUT):
+                await self.recorder.flush()
+        except TimeoutError:
+            log.warning("events that could not be written in %g s are lost", FLUSH_TIMEOUT)
 
     async def _stop_waiting(self, elector: LeaderElector, leading: asyncio.Task[None]) -> None:
         """A replica that does not lead has nothing to finish."""
         await self._stop.wait()
         if not elector.is_leader:
             leading.cancel()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
 
     def stop(self) -> None:
         """No new cycles; binds in flight end, the lease is released, `run` returns."""

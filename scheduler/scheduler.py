@@ -85,6 +85,8 @@ class Scheduler:
         self._stopping = False
         #: (plugin, profile) of the unschedulable_pods series there are
         self._refusing: set[tuple[str, str]] = set()
+        #: corrections of the cache that the metric counts already
+        self._corrections = 0
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -320,6 +322,8 @@ class Scheduler:
         for queue, length in self.queue.lengths().items():
             self.metrics.pending_pods.labels(queue).set(length)
         self._update_unschedulable()
+        self.metrics.cache_corrections.inc(self.cache.corrections - self._corrections)
+        self._corrections = self.cache.corrections
         self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
         self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
         self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))

@@ -9,8 +9,10 @@ Owner: the command that runs it. No event loop is needed: a scheduling cycle nev
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -33,6 +35,8 @@ from scheduler.snapshot.snapshot import Snapshot
 from simulator.listers import ObjectListers
 from simulator.load import ClusterObjects
 
+#: under this key the plugin for devices tells what the pod would get where: `allocations_by_node()`
+DEVICES = "DynamicResources"
 #: attempts of one pod before a simulation settles for its last answer
 MAX_ATTEMPTS = 10
 
@@ -49,6 +53,8 @@ class PodResult:
     feasible: tuple[str, ...] = ()
     scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reasons: Mapping[str, Status] = field(default_factory=dict)
+    #: node -> the claims that the pod would allocate there
+    allocations: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     message: str = ""
 
 
@@ -109,6 +115,7 @@ class Simulation:
                 waiting_pods=WaitingPods(),
                 feature_gates=gates,
                 random=rng,
+                now=time.time,
             )
             frameworks[profile.scheduler_name] = build_framework(profile, registry, handle)
         return frameworks
@@ -246,6 +253,7 @@ class Simulation:
             feasible=tuple(attempt.feasible()),
             scores=_scores(attempt),
             reasons=diagnosis.node_statuses() if diagnosis is not None else {},
+            allocations=_allocations(attempt),
             message=attempt.message(),
         )
 
@@ -269,3 +277,9 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:
         info.name: {**{name: int(values[i]) for name, values in parts.items()}, "total": int(total[i])}
         for i, info in attempt.scores.view.infos()
     }
+
+
+def _allocations(attempt: Attempt) -> dict[str, list[dict[str, Any]]]:
+    """node -> claims; empty where devices have nothing to do with the pod."""
+    devices = attempt.found.state.read(DEVICES) if attempt.found is not None and attempt.error is None else None
+    return devices.allocations_by_node() if devices is not None else {}

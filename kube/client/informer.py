@@ -162,6 +162,7 @@ class SharedInformer(Generic[T]):
         self.listeners: list[Listener[T]] = []
         self._resync_period = resync_period
         self._synced = asyncio.Event()
+        self._drained = asyncio.Event()
 
     def add_index(self, name: str, func: IndexFunc[T]) -> None:
         """See `Indexer.add_index`."""
@@ -191,6 +192,13 @@ class SharedInformer(Generic[T]):
         """Return when `has_synced`."""
         await self._synced.wait()
 
+    async def relist(self) -> None:
+        """List anew, past all caches; returns when the handlers have been told of the differences."""
+        await self.reflector.relist()
+        if len(self.fifo):
+            self._drained.clear()
+            await self._drained.wait()
+
     async def run(self) -> None:
         """Work until cancelled."""
         try:
@@ -209,6 +217,7 @@ class SharedInformer(Generic[T]):
             popped = self.fifo.pop_now(self._process)
             if popped is None:
                 self._announce_sync()
+                self._drained.set()
                 await self.fifo.wait()
                 work.begin()
             elif work.spent:

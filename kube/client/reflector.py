@@ -16,7 +16,7 @@ last knew of it. Time is the loop's.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
@@ -85,6 +85,9 @@ class Reflector(Generic[T]):
         self._backoff = Backoff()
         self._bad_objects: set[str] = set()
         self._progressed = False
+        #: those who wait for a list that begins from now on, and what stands in its way
+        self._wanting: list[asyncio.Event] = []
+        self._interruptible: asyncio.Timeout | None = None
         self.resource_version = ""
         self.lists = 0
         self.watches = 0
@@ -97,17 +100,37 @@ class Reflector(Generic[T]):
             started = asyncio.get_running_loop().time()
             self._progressed = False
             try:
-                if not listed:
+                if not listed or self._wanting:
                     await self._list()
                     listed = True
-                await self._watch()
+                if self._wanting or not await self._unless_wanted(self._watch()):
+                    continue
                 log.debug("%s: the watch ended", self._name)
             except errors.Gone as error:
                 log.info("%s: listing again: %s", self._name, error)
                 listed = False
             except (errors.ApiError, codec.DecodeError) as error:
                 log.warning("%s: %s", self._name, error)
-            await self._pause(asyncio.get_running_loop().time() - started)
+            await self._unless_wanted(self._pause(asyncio.get_running_loop().time() - started))
+
+    async def relist(self) -> None:
+        """List anew, past all caches, whatever the watch is doing; returns when the store has that list."""
+        wanted = asyncio.Event()
+        self._wanting.append(wanted)
+        if self._interruptible is not None:
+            self._interruptible.reschedule(asyncio.get_running_loop().time())
+        await wanted.wait()
+
+    async def _unless_wanted(self, work: Coroutine[None, None, None]) -> bool:
+        """Watch or pause until somebody begins to want a list; whether the work came to its end."""
+        try:
+            async with asyncio.timeout(None) as self._interruptible:
+                await work
+        except TimeoutError:
+            return False
+        finally:
+            self._interruptible = None
+        return True
 
     async def _pause(self, lived: float) -> None:
         if lived >= LONG_LIVED:
@@ -129,9 +152,11 @@ class Reflector(Generic[T]):
             return obj
 
         self.lists += 1
+        wanting = (*self._wanting,)
+        version = "" if wanting else self.resource_version
         try:
             found = await self._client.list(
-                self._type, self._selection, resource_version=self.resource_version, convert=convert, retries=0
+                self._type, self._selection, resource_version=version, convert=convert, retries=0
             )
         except errors.ApiError as error:
             if self.resource_version and _version_is_unusable(error):
@@ -141,6 +166,9 @@ class Reflector(Generic[T]):
             raise codec.DecodeError("the list has no metadata.resourceVersion, so nothing can be watched")
         self._store.replace(found.items, keep=unreadable)
         self.resource_version = found.resource_version
+        self._wanting = [wanted for wanted in self._wanting if wanted not in wanting]
+        for wanted in wanting:
+            wanted.set()
 
     async def _watch(self) -> None:
         self.watches += 1

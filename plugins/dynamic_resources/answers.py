@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 INVALID_POOLS = unresolvable("invalid resource pools were encountered")
 #: the best alternative of a request counts this much, each further one less
-_FIRST_CHOICE = 8
+FIRST_CHOICE = 8
 
 
 class FilterTimeoutError(Exception):
@@ -93,17 +93,12 @@ class Answers:
     def _score(self, solution: Solution) -> float:
         return float(
             sum(
-                _FIRST_CHOICE - index
+                FIRST_CHOICE - index
                 for claim, chosen in zip(self.plan.claims, solution.chosen, strict=True)
                 for options, index in zip(claim.requests, chosen, strict=True)
                 if options[0].parent
             )
         )
-
-    @property
-    def chooses(self) -> bool:
-        """Whether nodes can differ in score."""
-        return self._chooses
 
     def scores(self, rows: Codes) -> Any:
         """`(len(rows),)` of rows that fit."""

@@ -55,13 +55,17 @@ class ClassMapping:
                     self._explicit.setdefault(each.spec.extended_resource_name, each)
         return self._explicit.get(resource)
 
-    def backed(self, requests: Mapping[str, int]) -> frozenset[str]:
-        """Those resources of a pod that a class backs."""
+    def extended(self, requests: Mapping[str, int]) -> frozenset[str]:
+        """Those resources of a pod that a class could back."""
         return frozenset(
             name
             for name, amount in requests.items()
-            if amount and (is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX)) and self.get(name)
+            if amount and (is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX))
         )
+
+    def backed(self, requests: Mapping[str, int]) -> frozenset[str]:
+        """Those that one does back."""
+        return frozenset(name for name in self.extended(requests) if self.get(name) is not None)
 
 
 def _precedence(device_class: DeviceClass) -> tuple[_Latest, str]:

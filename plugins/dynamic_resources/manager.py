@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from kube.api.core import NodeSelector, NodeSelectorTerm
+from kube.api.node_affinity import METADATA_NAME, match_node_selector
 from kube.api.resource import EXTENDED_RESOURCE_CLAIM, DeviceClass, ResourceClaim, ResourceSlice
 from plugins.dynamic_resources.allocated import AllocatedDevices
 from plugins.dynamic_resources.answers import Answers
@@ -26,12 +28,15 @@ from plugins.dynamic_resources.features import Features
 from plugins.dynamic_resources.plan import make_plan, plan_key
 from plugins.dynamic_resources.pools import Pool, SliceIndex
 from scheduler.framework.handle import Handle, Lister
+from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
 
 #: claims of how many different specs have their answers kept
 MAX_ANSWERS = 64
+#: allocations' node selectors whose nodes are kept
+MAX_SELECTORS = 1024
 _CHANGES = "dynamicresources/changes"
 EXTENDED_OWNER = "dynamicresources/extended-owner"
 
@@ -46,6 +51,8 @@ class Manager:
         self._clock = 0
         self._pools: dict[str, tuple[Pool, ...]] = {}
         self._answers: OrderedDict[bytes, Answers] = OrderedDict()
+        self._selected: dict[bytes, Mask] = {}
+        self._selected_epoch = -1
         self._changed_slices: set[str] = set()
         self._changed_claims: dict[tuple[str, str], None] = {}
 
@@ -167,6 +174,31 @@ class Manager:
         assert info is not None, "asked about a row without a node"
         return info
 
+    def selected(self, key: bytes, selector: NodeSelector) -> Mask:
+        """`(rows,)` the nodes that an allocation can be used from; kept by the selector's encoding."""
+        snapshot = self._snapshot
+        if self._selected_epoch != snapshot.node_epoch:
+            self._selected_epoch = snapshot.node_epoch
+            self._selected.clear()
+        mask = self._selected.get(key)
+        if mask is None:
+            mask = snapshot.nodes.none
+            for row in self._rows_worth_asking(selector):
+                info = snapshot.infos[row]
+                mask[row] = info is not None and match_node_selector(selector, info.labels, info.name)
+            if len(self._selected) >= MAX_SELECTORS:
+                self._selected.clear()
+            self._selected[key] = mask
+        return mask
+
+    def _rows_worth_asking(self, selector: NodeSelector) -> Iterable[int]:
+        """Most allocations name the one node they are for."""
+        names = [_only_name(term) for term in selector.node_selector_terms]
+        if None in names:
+            return range(self._snapshot.size)
+        row_of = self._snapshot.row_of
+        return [row_of[name] for name in names if name in row_of]
+
     def pools(self, node: NodeInfo) -> tuple[Pool, ...]:
         """The pools that a node sees."""
         found = self._pools.get(node.name)
@@ -195,6 +227,13 @@ class Manager:
     def extended_claims_of(self, uid: str) -> Iterable[ResourceClaim]:
         """The claims made for the extended resources of a pod, by its UID."""
         return self._claim_lister.by_index(EXTENDED_OWNER, uid)
+
+
+def _only_name(term: NodeSelectorTerm) -> str | None:
+    for each in term.match_fields:
+        if each.key == METADATA_NAME and each.operator == "In" and len(each.values) == 1:
+            return each.values[0]
+    return None
 
 
 def extended_owners(claim: ResourceClaim) -> Iterable[str]:

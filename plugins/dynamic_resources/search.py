@@ -135,9 +135,7 @@ class Search:
                     f", request {request.name}: asks for all devices, but resource pool {pool.id} is currently {state}"
                 )
                 raise AllocationError(text, request.claim)
-            for device in pool.devices:
-                if self._is_selectable(request, device) and self._has_capacity(request, device):
-                    found.append(device)
+            found += [d for d in pool.devices if self._is_selectable(request, d) and self._has_capacity(request, d)]
         return found
 
     # --- the search ----------------------------------------------------------------------------------------------

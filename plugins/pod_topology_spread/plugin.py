@@ -18,7 +18,7 @@ from plugins.helpers.hints import queue_if
 from plugins.pod_topology_spread import filtering, hints, scoring
 from plugins.pod_topology_spread.constraints import SYSTEM_DEFAULTS, Constraints, default_constraints, own_constraints
 from plugins.pod_topology_spread.defaults import DefaultSelectors
-from plugins.pod_topology_spread.domains import Domains, Inclusion, has_keys
+from plugins.pod_topology_spread.domains import NO_CONSTRAINTS, DomainFinder, Group
 from plugins.pod_topology_spread.filtering import FilterState
 from plugins.pod_topology_spread.scoring import ScoreState
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
@@ -55,10 +55,8 @@ class _Plan:
     #: what default constraints were made with
     default_selector: Requirements | None
     node_epoch: int = -1
-    hard: tuple[Domains, ...] = ()
-    soft: tuple[Domains, ...] = ()
-    #: `(rows,)` nodes that have all keys of the soft constraints; None: all have
-    keyed: Mask | None = None
+    hard: Group = NO_CONSTRAINTS
+    soft: Group = NO_CONSTRAINTS
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -72,8 +70,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self.system_defaults = given.defaulting_type == "System"
         self.defaults = SYSTEM_DEFAULTS if self.system_defaults else given.default_constraints
         self.default_selectors = DefaultSelectors(handle.listers) if self.defaults else None
-        self.comparison_operators = handle.gate("TaintTolerationComparisonOperators")
         self.snapshot: Snapshot = handle.snapshot
+        operators = handle.gate("TaintTolerationComparisonOperators")
+        self.domains = DomainFinder(handle.snapshot, comparison_operators=operators)
         self.index = handle.snapshot.index(PodIndex)
         self._plans: Recent[bytes, _Plan] = Recent()
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
@@ -95,7 +94,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         if not plan.constraints.hard:
             return SKIP
         self._find_domains(plan, pod)
-        state.write(NAME, filtering.filter_state(self.index, self.snapshot, plan.constraints.hard, plan.hard))
+        state.write(NAME, filtering.filter_state(self.index, self.snapshot, plan.constraints.hard, plan.hard.domains))
         return None
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
@@ -136,7 +135,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         if not plan.constraints.soft:
             return SKIP
         self._find_domains(plan, pod)
-        state.write(SCORE_STATE, scoring.score_state(self.index, nodes, plan.constraints, plan.soft, plan.keyed))
+        state.write(SCORE_STATE, scoring.score_state(self.index, nodes, plan.constraints, plan.soft))
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
@@ -184,10 +183,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def _find_domains(self, plan: _Plan, pod: Pod) -> None:
         if plan.node_epoch == self.snapshot.node_epoch:
             return
-        inclusion = Inclusion(self.snapshot, pod, comparison_operators=self.comparison_operators)
-        constraints = plan.constraints
-        plan.hard = inclusion.domains(constraints.hard, require_all_keys=True)
-        plan.soft = inclusion.domains(constraints.soft, require_all_keys=constraints.require_all_keys)
-        keyed = has_keys(self.snapshot.nodes, constraints.soft)
-        plan.keyed = None if np.array_equal(keyed, self.snapshot.nodes.column("alive")) else keyed
+        constraints, find = plan.constraints, self.domains.find
+        plan.hard = find(constraints.hard, pod, require_all_keys=True)
+        plan.soft = find(constraints.soft, pod, require_all_keys=constraints.require_all_keys)
         plan.node_epoch = self.snapshot.node_epoch

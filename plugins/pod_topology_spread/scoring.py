@@ -6,13 +6,12 @@ Each constraint weighs ln(number of domains + 2), so that spreading over zones a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from plugins.pod_topology_spread.constraints import HOSTNAME, Constraint, Constraints
-from plugins.pod_topology_spread.domains import Domains
+from plugins.pod_topology_spread.domains import Domains, Group
 from scheduler.framework.plugin import MAX_NODE_SCORE
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.pod_index import PodIndex
@@ -55,18 +54,13 @@ class ScoreState:
     ignored: Mask | None
 
 
-def score_state(
-    index: PodIndex, nodes: Nodes, constraints: Constraints, domains: Sequence[Domains], keyed: Mask | None
-) -> ScoreState:
-    """Weights and counts of the soft constraints, for these feasible nodes.
-
-    `keyed` `(rows,)`: nodes that have all the keys; None: all have.
-    """
-    missing = None if keyed is None else ~nodes.gather(keyed)
+def score_state(index: PodIndex, nodes: Nodes, constraints: Constraints, group: Group) -> ScoreState:
+    """Weights and counts of the soft constraints, for these feasible nodes."""
+    missing = None if group.keyed is None else ~nodes.gather(group.keyed)
     ignored = missing if constraints.require_all_keys and missing is not None and missing.any() else None
     weighed = (
         Weighed(c, math.log(_size(nodes, c, d, ignored) + 2), _pods(index, nodes.snapshot, c, d), missing is None)
-        for c, d in zip(constraints.soft, domains, strict=True)
+        for c, d in zip(constraints.soft, group.domains, strict=True)
     )
     return ScoreState(tuple(weighed), ignored)
 

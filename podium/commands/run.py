@@ -68,6 +68,7 @@ async def serve(args: argparse.Namespace, effective: Effective) -> int:
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, service.stop)
+        loop.add_signal_handler(signal.SIGUSR2, service.debugger.dump)
         async with HttpServer(service, args.bind_address, args.port):
             await service.run()
     return 0

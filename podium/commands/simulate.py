@@ -74,8 +74,8 @@ def _warn(objects: ClusterObjects) -> None:
 
 
 def pod_document(row: PodResult) -> dict[str, Any]:
-    """One pod as JSON."""
-    return {
+    """One pod as JSON; `allocations` only where it would get devices."""
+    document = {
         "namespace": row.namespace,
         "name": row.name,
         "node": row.node,
@@ -89,6 +89,7 @@ def pod_document(row: PodResult) -> dict[str, Any]:
         },
         "message": row.message,
     }
+    return document | {"allocations": row.allocations} if row.allocations else document
 
 
 def node_document(node: NodeResult) -> dict[str, Any]:

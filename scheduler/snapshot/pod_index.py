@@ -48,10 +48,12 @@ class TermKind(enum.IntEnum):
 class PodSelector:
     """Which pods are meant: those that every term means. Compared by identity: see `selecting` and `pods_in`."""
 
-    __slots__ = ("live_only", "terms")
+    __slots__ = ("live_only", "matches", "terms")
 
     def __init__(self, terms: tuple[AffinityTerm, ...], live_only: bool) -> None:
         self.terms = terms
+        #: the label selector of each term
+        self.matches = tuple(compile_selector(term.selector) for term in terms)
         #: terminating pods are not meant
         self.live_only = live_only
 
@@ -221,12 +223,10 @@ class PodIndex:
 
     def means(self, selector: PodSelector, namespace: str, labels: Labels) -> bool:
         """Whether a pod of that namespace with these labels is meant."""
-        for term in selector.terms:
-            if term.selector is None or not compile_selector(term.selector)(labels):
-                return False
-            if namespace not in term.namespaces and not self._selects_namespace(term, namespace):
-                return False
-        return True
+        return all(
+            matches(labels) and (namespace in term.namespaces or self._selects_namespace(term, namespace))
+            for term, matches in zip(selector.terms, selector.matches, strict=True)
+        )
 
     def _selects_namespace(self, term: AffinityTerm, namespace: str) -> bool:
         """A namespace that does not exist has no labels to select it by, unless all are selected."""

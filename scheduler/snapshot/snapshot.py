@@ -154,6 +154,11 @@ class Snapshot:
         for index in self._indexes.values():
             index.node_changed(info.row, info)
 
+    def forget_answers(self) -> None:
+        """Something beside nodes and pods changed that answers kept per pod shape depend on: none of them hold."""
+        self.version += 1
+        self.node_epoch = self.version
+
     def remove_node(self, info: NodeInfo) -> None:
         """Free the row of a node that is gone. It must not be found again under its old values."""
         row = info.row

@@ -24,6 +24,8 @@ V = TypeVar("V")
 
 #: changes after which sums are made anew instead of patched: about what one bincount over 5,000 rows costs
 MAX_LOG = 64
+#: up to here a loop is faster than arrays
+FEW_ROWS = 24
 #: sums kept by one RowAmounts (topology keys, and masks of nodes that count)
 MAX_SUMS = 16
 
@@ -127,12 +129,16 @@ class RowAmounts:
         """More on many rows: factor times the number of each."""
         if not rows:
             return
-        where = np.fromiter(rows.keys(), np.intp, len(rows))
-        highest = int(where.max())
+        highest = max(rows)
         if highest >= len(self._values):
             self._grow(highest + 1)
-        self._values[where] += factor * np.fromiter(rows.values(), np.float64, len(rows))
         self._forget_sums()
+        if len(rows) < FEW_ROWS:
+            for row, number in rows.items():
+                self._values[row] += factor * number
+        else:
+            numbers = np.fromiter(rows.values(), np.float64, len(rows))
+            self._values[np.fromiter(rows.keys(), np.intp, len(rows))] += factor * numbers
 
     def _grow(self, rows: int) -> None:
         values = np.zeros(max(rows, 2 * len(self._values)))

@@ -211,11 +211,9 @@ def _deletion_cost(metadata: Object) -> int:
 
 
 def _age_class(since: float, now: float) -> int:
-    """Ages on a logarithmic scale: of about the same age, whoever comes first by UID goes first. 0 ages are oldest."""
-    if since == 0.0:
-        return 10**6
-    age = now - since
-    return 0 if age < 1.0 else math.floor(math.log2(age)) + 1
+    """Ages on a logarithmic scale (of nanoseconds): among those of about the same age the UID decides, as by chance."""
+    age = int((now - since) * 1e9)
+    return math.floor(math.log2(age)) if age > 0 else -1
 
 
 def keys_of(objects: Iterable[Object]) -> list[Key]:

@@ -4,7 +4,6 @@ The real controller's structure: expectations so that an informer that lags does
 batches, at most 500 pods a sync, adoption and release by selector, deletion in the order of `pods.to_delete`.
 """
 
-import asyncio
 from typing import Any
 
 from simulator.apiserver.errors import ApiError, Object
@@ -145,12 +144,13 @@ class ReplicaSetController(Controller):
             self.expectations.creation_observed(key)
         if refusal is not None:
             self.event(owner, "Warning", "FailedCreate", f"Error creating: {refusal}")
-            if any(cause.reason == _TERMINATING_NAMESPACE for cause in _causes(refusal)):
-                return None
+            if any(cause["reason"] == _TERMINATING_NAMESPACE for cause in refusal.details.get("causes") or ()):
+                return None  # nothing more can be made there, now or later
         return refusal
 
     def _create_one(self, owner: Object) -> None:
-        pod = self.api.create("pods", owner["metadata"]["namespace"], pod_from_template(owner, owner["spec"]["template"]))
+        body = pod_from_template(owner, owner["spec"]["template"])
+        pod = self.api.create("pods", owner["metadata"]["namespace"], body)
         self.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
 
     def _delete(self, key: Key, owner: Object, pods: list[Object], count: int) -> ApiError | None:
@@ -215,9 +215,3 @@ class ReplicaSetController(Controller):
         failure = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": str(refusal)}
         return [*known, {**failure, "lastTransitionTime": self.api.now()}]
 
-
-def _causes(refusal: ApiError) -> list[Any]:
-    return list(getattr(refusal, "causes", ()) or ())
-
-
-__all__ = ["BURST", "REPLICA_SETS", "ReplicaSetController", "asyncio"]

@@ -44,7 +44,8 @@ class LowerPods:
         self._ranked: dict[int, Ranked] = {}
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
-        """A new row may be beyond the ends of the vectors."""
+        """A row may have got another node; a new one may be beyond the ends of the vectors."""
+        self._ranked.pop(row, None)
         for sums in self._below.values():
             for resource, vector in sums.items():
                 if row >= len(vector):
@@ -118,7 +119,8 @@ class LowerPods:
         columns = [
             (pod.priority, start_time(pod), 1, *(pod.requests.get(name, 0) for name in resources)) for pod in pods
         ]
-        return Ranked(node.name, pods, np.array(columns, np.float64).reshape(len(pods), -1 if pods else 0).T)
+        shape = (len(pods), AMOUNTS + len(self._snapshot.resource_index))
+        return Ranked(node.name, pods, np.array(columns, np.float64).reshape(shape).T)
 
 
 class Ranked(NamedTuple):

@@ -34,7 +34,8 @@ class Store:
         self.writes: list[tuple[str, str, Mapping[str, Any]]] = []
         #: called before a patch is looked at: somebody is faster, or the server fails
         self.before: Callable[[Any], None] = lambda obj: None
-        #: objects that the API server has and the listers do not show yet
+        #: seconds until the listers show what was written
+        self.lag = 0.0
         self.unseen: dict[tuple[str, str], Any] = {}
 
     def stored(self, obj: Any) -> Any:
@@ -65,8 +66,16 @@ class Store:
         self.version += 1
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(self.version))
         obj = msgspec.structs.replace(obj, metadata=meta)
-        self.bench.lister(obj.KIND).put(obj)
+        if self.lag:
+            self.unseen[obj.KIND, obj.key] = obj
+            asyncio.get_running_loop().call_later(self.lag, self._show, obj)
+        else:
+            self._show(obj)
         return obj
+
+    def _show(self, obj: Any) -> None:
+        self.unseen.pop((obj.KIND, obj.key), None)
+        self.bench.lister(obj.KIND).put(obj)
 
     def change(self, kind: str, name: str, patch: Mapping[str, Any], namespace: str = "") -> None:
         """Somebody else changes an object."""

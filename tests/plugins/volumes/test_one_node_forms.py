@@ -154,3 +154,36 @@ def test_all_forms_agree(plugin):
                 if not (isinstance(answer, Status) and not answer.ok):
                     outcomes |= {status.reasons for status in bench.filter(pod).values()}
     assert len(outcomes) > (3 if plugin is VolumeBinding else 1)
+
+
+def test_both_forms_give_a_node_the_same_volumes():
+    compared = 0
+    for seed in range(12):
+        rng = Random(seed)
+        bench = Bench(VolumeBinding, objects=[*CLASSES, *DRIVERS])
+        for round_ in range(8):
+            shake(rng, bench, round_)
+            for i in range(6):
+                pod = random_pod(rng, f"new-{i}")
+                state = bench.state(pod)
+                if bench.pre_filter(pod, state) is None:
+                    compared += compare_choices(bench, state.read("VolumeBinding").claims)
+    assert compared > 50
+
+
+def compare_choices(bench: Bench, claims) -> int:
+    """Hold the volumes that each form gives each node against each other; returns how many there were."""
+    finder, count = bench.plugin.finder, 0
+    choices = finder.choices(claims.to_match, bench.snapshot.nodes)
+    for info in bench.snapshot.node_infos():
+        one = finder.find(claims, info)
+        if claims.selected or one.problems:
+            continue
+        given = {
+            delayed.claim.metadata.name: (delayed.reserved or delayed.free.volumes[chosen[info.row]]).metadata.name
+            for delayed, chosen in zip(claims.to_match, choices, strict=True)
+            if chosen[info.row] >= 0
+        }
+        assert given == {b.claim.metadata.name: b.volume.metadata.name for b in one.bindings}
+        count += len(given)
+    return count

@@ -265,6 +265,30 @@ def test_news_of_a_volume_covers_what_was_assumed():
     assert tested.fits(make_pod("other", claims=["x"])) == ALL
 
 
+def test_a_decision_that_is_out_of_date_takes_nobody_elses_back():
+    tested = bench(LOCAL, claim("c", class_name="local"), volume("v", class_name="local", version="7"))
+    first, second = tested.state(POD), tested.state(POD)
+    for state, version in ((first, "8"), (second, "9")):
+        tested.pre_filter(POD, state)
+        assert tested.plugin.reserve(state, POD, "a1") is None
+        if state is first:
+            tested.lister("PersistentVolume").put(volume("v", class_name="local", version=version))
+    tested.plugin.unreserve(first, POD, "a1")
+    assert tested.plugin.reader.volumes.get("v").spec.claim_ref is not None
+    tested.plugin.unreserve(second, POD, "a1")
+    assert tested.plugin.reader.volumes.get("v").spec.claim_ref is None
+
+
+def test_a_local_volume_is_found_on_its_node_when_nodes_have_changed_rows():
+    tested = bench(LOCAL, claim("c", class_name="local"), volume("v", class_name="local", host="a1"))
+    assert tested.fits(POD) == {"a1"}
+    tested.cache.remove_node("a1")
+    tested.cache.remove_node("b1")
+    tested.cache.add_node(NODES[0])
+    tested.cache.add_node(NODES[2])
+    assert tested.fits(POD) == {"a1"}
+
+
 # --- unbound claims: provisioning --------------------------------------------------------------------------------
 
 

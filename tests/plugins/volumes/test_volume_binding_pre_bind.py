@@ -193,6 +193,23 @@ async def test_a_volume_that_is_not_shown_yet_is_waited_for():
     assert await cycle.run((1.5, CLAIM, "c", bound("made"))) == ("", 4.0)
 
 
+@pytest.mark.parametrize(
+    ("objects", "volume_name"),
+    [pytest.param(STATIC, "v", id="a volume"), pytest.param(DYNAMIC, "made", id="a claim")],
+)
+async def test_what_was_written_is_not_judged_before_the_informer_shows_it(objects, volume_name):
+    cycle = Cycle(*objects)
+    cycle.bench.lister(VOLUME).put(volume("made", zone="a"))
+    cycle.store.lag = 2.5
+
+    def bind() -> None:
+        cycle.store.lag = 0
+        cycle.store.change(CLAIM, "c", bound(volume_name), "default")
+
+    asyncio.get_running_loop().call_later(3.5, bind)
+    assert await cycle.run() == ("", 4.0)
+
+
 async def test_one_volume_that_has_failed_is_not_hidden_by_one_that_is_not_ready():
     pod = make_pod("p", uid="uid-p", claims=["c", "d"])
     cycle = Cycle(*DYNAMIC, claim("d", version="5"))

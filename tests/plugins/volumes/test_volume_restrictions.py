@@ -112,6 +112,7 @@ def bench_with_user(namespace: str = "default") -> Bench:
         nodes=[make_node("n1"), make_node("n2")],
         pods=[
             make_pod("user", namespace=namespace, node_name="n1", claims=["solo"]),
+            make_pod("stranger", namespace="third", node_name="n1", claims=["solo"]),
             make_pod("disk", node_name="n2", volumes=[ebs("a")]),
         ],
         objects=[claim("solo", namespace=ns, modes=["ReadWriteOncePod"]) for ns in ("default", "other")],
@@ -140,6 +141,7 @@ def test_a_claim_of_the_same_name_elsewhere_is_another_claim():
     [
         pytest.param("user", True, id="evicting the user frees the claim"),
         pytest.param("disk", False, id="evicting another pod does not"),
+        pytest.param("stranger", False, id="evicting the user of another namespace's claim does not"),
     ],
 )
 def test_dry_runs_take_users_away_and_put_them_back(victim, fits):

@@ -22,6 +22,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin, Plugin, PreFilterPlugin
+from scheduler.framework.preemption.candidates import Found, spell_out
 from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.framework.runtime import EnabledPlugins, Framework
 from scheduler.framework.waiting_pods import WaitingPods
@@ -156,11 +157,13 @@ class Cluster:
         assert diagnosis is not None, "the pod fits"
         return diagnosis.post_filter_message
 
-    def candidates(self, pod: Pod) -> dict[str, Candidate]:
-        """All candidates of a search, by node."""
-        from scheduler.framework.preemption.candidates import spell_out
-
+    def found(self, pod: Pod) -> list[Found]:
+        """What a search finds, in the order of the walk."""
         attempt = self.attempt(pod)
         assert attempt.diagnosis is not None, "the pod fits"
         found = self.plugin.evaluator.find_candidates(attempt.state, attempt.diagnosis)
-        return {each.node_name: each for each in map(spell_out, found)} if isinstance(found, list) else {}
+        return found if isinstance(found, list) else []
+
+    def candidates(self, pod: Pod) -> dict[str, Candidate]:
+        """All candidates of a search, by node."""
+        return {each.node_name: each for each in map(spell_out, self.found(pod))}

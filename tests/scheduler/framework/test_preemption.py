@@ -63,12 +63,6 @@ VICTIMS = [
     ),
     pytest.param(
         pods(("a", 10, "2", EARLY), ("b", 20, "2", EARLY)),
-        [budget("keep", {}), budget("nil", None)],
-        ["a"],
-        id="an empty selector and a missing one select nothing",
-    ),
-    pytest.param(
-        pods(("a", 10, "2", EARLY), ("b", 20, "2", EARLY)),
         [budget("keep", {"app": "a"}, disrupted=["a"])],
         ["a"],
         id="a pod whose eviction was granted already is not charged again",
@@ -99,6 +93,38 @@ def test_victims_of_both_groups_are_listed_by_importance(filters):
     candidate = cluster.candidates(make_pod("all", cpu="4", priority=1000))["n"]
     assert [victim.uid for victim in candidate.victims] == ["free", "protected"]
     assert candidate.violations == 1
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("what", "violations"),
+    [
+        pytest.param(budget("b", {"app": "low"}), 1, id="a budget that allows nothing"),
+        pytest.param(budget("b", {"app": "low"}, allowed=1), 0, id="one that allows it"),
+        pytest.param(budget("b", {}), 0, id="an empty selector selects nothing"),
+        pytest.param(budget("b", None), 0, id="a missing selector selects nothing"),
+        pytest.param(budget("b", {"not a key": "low"}), 0, id="an invalid selector selects nothing"),
+    ],
+)
+def test_budgets_that_the_eviction_violates(filters, what, violations):
+    cluster = Cluster([make_node("n", cpu="4")], pods(("low", 10, "4", EARLY)), [what], filters=filters)
+    assert cluster.candidates(VIP)["n"].violations == violations
+
+
+def test_budgets_are_read_anew_for_each_search():
+    cluster = Cluster([make_node("n", cpu="4")], pods(("low", 10, "4", EARLY)))
+    seen = []
+    for listed in (
+        [],
+        [budget("b", {"app": "low"})],
+        [budget("b", {"app": "low"}, allowed=1)],
+        [budget("b", {"app": "other"})],
+        [budget("b", {"app": "other"}), budget("c", {"app": "low"})],
+        [],
+    ):
+        cluster.budgets.objects = listed
+        seen.append(cluster.candidates(VIP)["n"].violations)
+    assert seen == [0, 1, 0, 0, 1, 0]
 
 
 def test_pods_that_have_not_started_are_taken_in_reverse_order():

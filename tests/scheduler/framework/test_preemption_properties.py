@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from scheduler.cache import SchedulerCache
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.preemption.candidates import spell_out
+from scheduler.framework.preemption.choice import badness
 from scheduler.framework.preemption.room import PODS, LowerPods
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import make_node, make_pod, taint
@@ -73,6 +75,7 @@ def test_arithmetic_says_what_the_dry_run_says(seed):
     by_room, pending = random_cluster(seed)
     by_dry_run, _ = random_cluster(seed, filters=ONE_BY_ONE)
     for pod in unschedulable(by_room, pending):
+        assert all(each[0] == badness(spell_out(each)) for each in by_room.found(pod))
         assert spelled(by_room.candidates(pod)) == spelled(by_dry_run.candidates(pod))
         assert by_room.attempt(pod).message() == by_dry_run.attempt(pod).message()
 
