@@ -103,13 +103,13 @@ class ImageLocality(ScorePlugin):
         # From the start, for whose report of a size was the first can not be told later.
         handle.snapshot.index(ImageIndex)
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float:
         """Σ size·share of the pod's images on the node, between the thresholds, scaled to 0..100."""
         snapshot = nodes.snapshot
         images = snapshot.index(ImageIndex).images
         found = [image for name in images_of(pod) if (image := images.get(normalized_name(name))) is not None]
         if not found:
-            return nodes.zeros
+            return 0.0
         sums = np.zeros(snapshot.size)
         for image in found:
             sums[image.rows] += int(image.size * (len(image) / snapshot.count))

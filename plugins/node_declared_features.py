@@ -18,7 +18,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status
 from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
@@ -88,6 +88,10 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         on(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE, hint=features_changed),
         on(EventResource.UNSCHEDULED_POD, Action.UPDATE, hint=own_requirements_changed),
     )
+
+    def ignores(self, shape: PodShape) -> bool:
+        """Most pods need nothing special; with the feature gate off none does."""
+        return not (self.handle.gate(self.name) and required_features(shape.pod))
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Most pods need nothing special; with the feature gate off none does."""

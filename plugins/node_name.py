@@ -27,11 +27,11 @@ class NodeName(FilterPlugin):
     reason = "node(s) didn't match the requested node name"
     events = (on(EventResource.NODE, Action.ADD),)
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | None:
         """A pod that is still to be scheduled rarely names a node."""
         wanted = pod.spec.node_name
         if not wanted:
-            return nodes.all
+            return None
         named = nodes.snapshot.nodes.none
         row = nodes.snapshot.row_of.get(wanted)
         if row is not None:

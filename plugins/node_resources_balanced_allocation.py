@@ -48,7 +48,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         """SKIP for pods that request none of the resources: they would all gather on the most even node."""
         return None if any(self._wanted(state.pod_info.shape).values()) else SKIP
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
         """50 + (50 + with − without) / 2, in Go's integers."""
         if amounts.are_few(nodes):
             return super().score(state, pod, nodes)

@@ -71,7 +71,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         state.write(self.name, self._counted(state.pod_info.shape.requests))
         return None
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status | None:
         """Room for one more pod and for each of its requests."""
         if amounts.are_few(nodes):
             return super().filter(state, pod, nodes)
@@ -120,7 +120,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """Every pod is scored: nothing to prepare and nothing to skip."""
         return None
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
         """What the strategy says of the node with the pod on it."""
         if amounts.are_few(nodes):
             return super().score(state, pod, nodes)

@@ -30,7 +30,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 LIMIT_EXCEEDED = "node(s) exceed max volume count"
@@ -153,6 +153,10 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
 
+    def ignores(self, shape: PodShape) -> bool:
+        """Pods without a volume that scheduling looks at."""
+        return not shape.volumes
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without a volume that could be attached."""
         if not any(map(may_attach, pod.spec.volumes)):
@@ -257,7 +261,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return close
 
     def _exceeds(self, new: NewVolumes, node: NodeInfo) -> bool:
-        """Whether some driver would have more volumes on the node than its limit. An overfull node may reuse its own."""
+        """Whether a driver would have more volumes on the node than its limit. An overfull node may reuse its own."""
         limits = {
             driver: limit
             for driver, limit in limits_of(self.csi_nodes.get(node.name)).items()

@@ -43,11 +43,11 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
             on(EventResource.POD, Action.UPDATE_POD_TOLERATION, hint=own_tolerations_changed),
         )
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | None:
         """One answer per taint set, looked up by the nodes."""
         tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
         tolerated = np.fromiter((self._tolerates(tolerations, taints) for taints in sets), np.bool_, len(sets))
-        return tolerated.take(nodes.taints)
+        return None if tolerated.all() else tolerated.take(nodes.taints)
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rule for one node."""
@@ -60,11 +60,11 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         """Every pod is scored: nothing to prepare and nothing to skip."""
         return None
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float:
         """Number of PreferNoSchedule taints that no toleration matches; those of other effects never do."""
         tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
         counts = np.fromiter((self._count(tolerations, taints) for taints in sets), np.float64, len(sets))
-        return counts.take(nodes.taints)
+        return counts.take(nodes.taints) if counts.any() else 0.0
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         """Fewer is better."""

@@ -24,7 +24,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 DISK_CONFLICT = "node(s) had no available disk"
@@ -151,6 +151,10 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         on(EventResource.NODE, Action.ADD),
         on(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD, hint=own_claim_added),
     )
+
+    def ignores(self, shape: PodShape) -> bool:
+        """Pods without a volume that scheduling looks at."""
+        return not shape.volumes
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without disks and without a conflict over claims; a claim that is not there is in nobody's power."""

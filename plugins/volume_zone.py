@@ -24,6 +24,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 _NEW_NAME = {BETA_ZONE: ZONE, BETA_REGION: REGION}
@@ -83,6 +84,10 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         on(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE, hint=own_claim_changed),
         on(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, hint=zones_changed),
     )
+
+    def ignores(self, shape: PodShape) -> bool:
+        """Pods without a volume that scheduling looks at."""
+        return not shape.volumes
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP where no bound volume has a zone label."""

@@ -20,13 +20,6 @@ from kube.api.core import Pod
 #: templates that are remembered
 MAX_PARTS = 16_384
 
-_META = ("labels", "annotations", "owner_references", "finalizers")
-_SPEC = (
-    "containers", "init_containers", "overhead", "node_selector", "affinity", "tolerations",
-    "topology_spread_constraints",
-)  # fmt: skip
-_STATUS = ("container_statuses", "init_container_statuses")
-
 
 class Sharing:
     """JSON of some fields -> the objects that stand for them from then on."""
@@ -37,23 +30,30 @@ class Sharing:
 
     def pod(self, pod: Pod) -> Pod:
         """The same pod. It was decoded a moment ago: until it is handed on, its frozen fields may be set."""
-        self._share(pod.metadata, _META)
-        self._share(pod.spec, _SPEC)
-        self._share(pod.status, _STATUS)
-        force_setattr(pod.metadata, "namespace", sys.intern(pod.metadata.namespace))
-        force_setattr(pod.spec, "node_name", sys.intern(pod.spec.node_name))
-        force_setattr(pod.spec, "scheduler_name", sys.intern(pod.spec.scheduler_name))
+        meta, spec, status = pod.metadata, pod.spec, pod.status
+        force_setattr(meta, "namespace", sys.intern(meta.namespace))
+        force_setattr(spec, "node_name", sys.intern(spec.node_name))
+        force_setattr(spec, "scheduler_name", sys.intern(spec.scheduler_name))
+        if meta.labels or meta.owner_references:
+            labels, owners = self._shared((meta.labels, meta.owner_references))
+            force_setattr(meta, "labels", labels)
+            force_setattr(meta, "owner_references", owners)
+        containers, init, tolerations, affinity, spread, selector = self._shared(
+            (spec.containers, spec.init_containers, spec.tolerations, spec.affinity,
+             spec.topology_spread_constraints, spec.node_selector)
+        )  # fmt: skip
+        force_setattr(spec, "containers", containers)
+        force_setattr(spec, "init_containers", init)
+        force_setattr(spec, "tolerations", tolerations)
+        force_setattr(spec, "affinity", affinity)
+        force_setattr(spec, "topology_spread_constraints", spread)
+        force_setattr(spec, "node_selector", selector)
+        if status.container_statuses:
+            force_setattr(status, "container_statuses", self._shared((status.container_statuses,))[0])
         return pod
 
-    def _share(self, struct: msgspec.Struct, fields: tuple[str, ...]) -> None:
-        values = tuple([getattr(struct, name) for name in fields])
-        if not any(values):
-            return
-        shared = self._parts.setdefault(self._encode(values), values)
-        if shared is values:
-            if len(self._parts) > MAX_PARTS:
-                self._parts.clear()
-            return
-        for name, value in zip(fields, shared, strict=True):
-            if value:
-                force_setattr(struct, name, value)
+    def _shared(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values that came first of those that are equal to these."""
+        if len(self._parts) > MAX_PARTS:
+            self._parts.clear()
+        return self._parts.setdefault(self._encode(values), values)

@@ -19,7 +19,13 @@ import msgspec
 from config.types import Configuration
 from kube.api.core import Pod
 from scheduler.cache import SchedulerCache
-from scheduler.framework.cluster_event import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
+from scheduler.framework.cluster_event import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    Action,
+    ClusterEvent,
+    EventResource,
+)
 from scheduler.framework.handle import Handle
 from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
@@ -32,11 +38,13 @@ from scheduler.queue.scheduling_queue import ProfileHooks, QueueConfig, Scheduli
 from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
+from simulator import device_claims
 from simulator.listers import ObjectListers
 from simulator.load import ClusterObjects
 
 #: under this key the plugin for devices tells what the pod would get where: `allocations_by_node()`
 DEVICES = "DynamicResources"
+RESOURCE_CLAIM_FREED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE_OTHER, "ResourceClaimUpdate")
 #: attempts of one pod before a simulation settles for its last answer
 MAX_ATTEMPTS = 10
 
@@ -104,7 +112,7 @@ class Simulation:
         gates: Mapping[str, bool],
         rng: random.Random,
     ) -> dict[str, Framework]:
-        listers = ObjectListers(objects)
+        listers = self._listers = ObjectListers(objects)
         frameworks = {}
         for profile in configuration.profiles:
             handle = Handle(
@@ -139,9 +147,9 @@ class Simulation:
         """These pods in this order, once each; a placed or nominated one counts for the next."""
         for pod in pods:
             info = self.snapshot.shapes.pod_info(pod)
-            result, _ = self._once(info)
+            result, attempt = self._once(info)
             if result.node is not None:
-                self._place(pod, result.node)
+                self._place(pod, result.node, attempt)
             elif result.nominated_node is not None:
                 self.nominator.add(info, result.nominated_node)
             yield result
@@ -212,7 +220,7 @@ class Simulation:
         if result.node is not None:
             queue.done(item.uid)
             self.nominator.delete(item.uid)
-            placed = self._place(item.pod, result.node)
+            placed = self._place(item.pod, result.node, attempt)
             queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
             return result
         if attempt is not None and attempt.diagnosis is not None:
@@ -232,8 +240,13 @@ class Simulation:
         for victim in victims:
             self.cache.remove_pod(victim.uid)
             queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, victim.pod, None)
+            for before, after in device_claims.let_go(self._listers("ResourceClaim"), victim.pod):
+                queue.move_all_to_active_or_backoff_queue(RESOURCE_CLAIM_FREED, before, after)
 
-    def _place(self, pod: Pod, node: str) -> Pod:
+    def _place(self, pod: Pod, node: str, attempt: Attempt | None) -> Pod:
+        devices = _devices(attempt)
+        if devices is not None:
+            device_claims.hold(self._listers("ResourceClaim"), devices, node)
         placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self.cache.add_pod(placed)
         return placed
@@ -279,7 +292,14 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:
     }
 
 
+def _devices(attempt: Attempt | None) -> Any:
+    """What the attempt knows of the pod's devices; None where these have nothing to do with it."""
+    if attempt is None or attempt.found is None or attempt.error is not None:
+        return None
+    return attempt.found.state.read(DEVICES)
+
+
 def _allocations(attempt: Attempt) -> dict[str, list[dict[str, Any]]]:
     """node -> claims; empty where devices have nothing to do with the pod."""
-    devices = attempt.found.state.read(DEVICES) if attempt.found is not None and attempt.error is None else None
+    devices = _devices(attempt)
     return devices.allocations_by_node() if devices is not None else {}

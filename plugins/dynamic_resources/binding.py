@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import msgspec
 
 from kube.api.core import Pod
-from kube.api.resource import FINALIZER, AllocationResult, ResourceClaim
+from kube.api.resource import ResourceClaim
 from plugins.dynamic_resources import pod_claims
 from plugins.dynamic_resources.extended import IN_MEMORY_NAME
 from plugins.dynamic_resources.manager import Manager
-from plugins.dynamic_resources.state import DevicesState
+from plugins.dynamic_resources.state import DevicesState, with_allocation
 from plugins.dynamic_resources.writes import ClaimWriteError, ClaimWriter
 from scheduler.framework.cluster_event import Action, ClusterEvent, EventResource
 from scheduler.framework.handle import Handle
@@ -163,15 +163,3 @@ class Binding:
             if failure:
                 raise ClaimWriteError(f"device binding failed: {failure}")
         return all(pod_claims.is_ready_for_binding(claim) for claim in newest)
-
-
-def with_allocation(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
-    """The claim as it will be once the allocation is written."""
-    finalizers = claim.metadata.finalizers
-    if FINALIZER not in finalizers:
-        finalizers = (*finalizers, FINALIZER)
-    return msgspec.structs.replace(
-        claim,
-        metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
-        status=msgspec.structs.replace(claim.status, allocation=allocation),
-    )

@@ -32,6 +32,11 @@ IN_MEMORY_NAME = "<extended-resources>"
 Mappings = tuple[ContainerExtendedResourceRequest, ...]
 
 
+def may_be_devices(resource: str) -> bool:
+    """Whether a class could back a resource of this name: extended resources, and the names classes have themselves."""
+    return is_extended_resource(resource) or resource.startswith(IMPLICIT_PREFIX)
+
+
 class ClassMapping:
     """Extended resource name -> the class that backs it. Owner: the manager."""
 
@@ -57,11 +62,7 @@ class ClassMapping:
 
     def extended(self, requests: Mapping[str, int]) -> frozenset[str]:
         """Those resources of a pod that a class could back."""
-        return frozenset(
-            name
-            for name, amount in requests.items()
-            if amount and (is_extended_resource(name) or name.startswith(IMPLICIT_PREFIX))
-        )
+        return frozenset(name for name, amount in requests.items() if amount and may_be_devices(name))
 
     def backed(self, requests: Mapping[str, int]) -> frozenset[str]:
         """Those that one does back."""

@@ -73,6 +73,10 @@ class Manager:
         self._class_lister.add_index(_CHANGES, self._class_changed)
         claims.add_index(_CHANGES, self._claim_changed)
         claims.add_index(EXTENDED_OWNER, extended_owners)
+        for resource_slice in self._slice_lister.list():
+            self._slice_changed(resource_slice)
+        for claim in claims.list():
+            self._claim_changed(claim)
 
     # --- told by listers -----------------------------------------------------------------------------------------
 
@@ -173,6 +177,10 @@ class Manager:
         info = self._snapshot.infos[row]
         assert info is not None, "asked about a row without a node"
         return info
+
+    def node_named(self, name: str) -> NodeInfo:
+        """The node of that name."""
+        return self.node(self._snapshot.row_of[name])
 
     def selected(self, key: bytes, selector: NodeSelector) -> Mask:
         """`(rows,)` the nodes that an allocation can be used from; kept by the selector's encoding."""

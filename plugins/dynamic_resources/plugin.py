@@ -13,6 +13,7 @@ from kube.api.resource import DeviceRequest, ResourceClaim
 from plugins.dynamic_resources import pod_claims
 from plugins.dynamic_resources.answers import FilterTimeoutError
 from plugins.dynamic_resources.binding import Binding
+from plugins.dynamic_resources.extended import may_be_devices
 from plugins.dynamic_resources.features import read_features
 from plugins.dynamic_resources.hints import Hints
 from plugins.dynamic_resources.manager import Manager
@@ -40,6 +41,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 #: under this key NodeResourcesFit finds the extended resources that it is to leave to devices
@@ -100,6 +102,10 @@ class DynamicResources(
 
     # --- PreFilter and Filter -------------------------------------------------------------------------------------
 
+    def ignores(self, shape: PodShape) -> bool:
+        """Pods without claims and without a resource that a class could back."""
+        return not shape.pod.spec.resource_claims and not any(map(may_be_devices, shape.requests))
+
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Look up the claims; a pod that needs no devices is not looked at again."""
         self.manager.refresh()
@@ -128,8 +134,6 @@ class DynamicResources(
         if not self.features.extended_resources:
             return None
         requests = state.pod_info.shape.requests
-        if not any("/" in name for name in requests):
-            return None
         backed = self.manager.classes.backed(requests)
         if not backed:
             return None

@@ -9,16 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kube.api.codec import encode
 from kube.api.core import Pod
 from kube.api.node_affinity import match_node_selector
-from kube.api.resource import AllocationResult, ResourceClaim
+from kube.api.resource import FINALIZER, AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from plugins.dynamic_resources.answers import FIRST_CHOICE, Answers
 from plugins.dynamic_resources.extended import IN_MEMORY_NAME, Mappings, in_memory_claim, requests_and_mappings
 from plugins.dynamic_resources.manager import Manager
 from plugins.dynamic_resources.plan import AllocationError
+from plugins.dynamic_resources.pod_claims import is_reserved_for
 from plugins.dynamic_resources.results import allocation_document, allocation_results
 from scheduler.framework.status import Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
@@ -241,6 +243,16 @@ class DevicesState:
         results = allocation_results(answers.plan, solution, node.name, self.manager.features)
         return list(zip(variant.claims, results, strict=True))
 
+    def claims_on(self, node_name: str) -> list[ResourceClaim]:
+        """The pod's claims as they will be when it runs on the node; for simulations, where nothing is written."""
+        node = self.manager.node_named(node_name)
+        allocated = {claim.metadata.uid: with_allocation(claim, result) for claim, result in self.allocations(node)}
+        claims = [allocated.pop(claim.metadata.uid, claim) for claim in self.claims]
+        made = [_named(claim) for claim in allocated.values()]
+        return [
+            claim if is_reserved_for(claim, self.pod) else reserved_for(claim, self.pod) for claim in (*claims, *made)
+        ]
+
     def allocations_by_node(self) -> dict[str, list[dict[str, Any]]]:
         """node -> the claims that this pod would allocate there, as plain data; nodes without any are left out."""
         documents = {}
@@ -276,3 +288,28 @@ def _allocated_score(claim: ResourceClaim) -> int:
         for index, option in enumerate(request.first_available)
         if f"{request.name}/{option.name}" in names
     )
+
+
+def _named(claim: ResourceClaim) -> ResourceClaim:
+    """A claim for extended resources with the name that an API server could have given it."""
+    meta = claim.metadata
+    return msgspec.structs.replace(claim, metadata=msgspec.structs.replace(meta, name=f"{meta.generate_name}0"))
+
+
+def with_allocation(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
+    """The claim as it will be once the allocation is written."""
+    finalizers = claim.metadata.finalizers
+    if FINALIZER not in finalizers:
+        finalizers = (*finalizers, FINALIZER)
+    return msgspec.structs.replace(
+        claim,
+        metadata=msgspec.structs.replace(claim.metadata, finalizers=finalizers),
+        status=msgspec.structs.replace(claim.status, allocation=allocation),
+    )
+
+
+def reserved_for(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """The claim with one more user."""
+    user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+    status = msgspec.structs.replace(claim.status, reserved_for=(*claim.status.reserved_for, user))
+    return msgspec.structs.replace(claim, status=status)

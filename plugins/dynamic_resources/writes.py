@@ -22,11 +22,11 @@ from kube.api.resource import (
     FINALIZER,
     AllocationResult,
     ResourceClaim,
-    ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
 from plugins.dynamic_resources.extended import Mappings
 from plugins.dynamic_resources.manager import Manager
+from plugins.dynamic_resources.state import reserved_for
 from scheduler.framework.handle import Client, Handle
 
 #: as client-go's DefaultRetry
@@ -65,7 +65,7 @@ class ClaimWriter:
         if allocation is None and claim.status.allocation is None:
             raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
         status: dict[str, Any] = {
-            "reservedFor": [to_builtins(each) for each in (*claim.status.reserved_for, _user(pod))]
+            "reservedFor": [to_builtins(each) for each in reserved_for(claim, pod).status.reserved_for]
         }
         if allocation is not None:
             if claim.status.allocation is not None:
@@ -160,10 +160,6 @@ class ClaimWriter:
             async with asyncio.timeout(TIMEOUT):
                 claim = await self._client.get("ResourceClaim", claim.metadata.name, claim.metadata.namespace)
         raise AssertionError("unreachable: the last try raises or returns")
-
-
-def _user(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def _timestamp(claim: ResourceClaim) -> str | None:

@@ -8,15 +8,16 @@ Owner: the plugin that made it. Read after a refresh, over all rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from kube.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from kube.api.labels import EXISTS, IN, NOT_IN, Requirements, requirement_matches
-from kube.api.node_affinity import match_expression, match_field
-from scheduler.snapshot.columns import Codes, LabelValues, Mask
+from kube.api.labels import IN, Requirements
+from kube.api.node_affinity import match_field
+from plugins.helpers.node_selection import values_matching
+from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.snapshot import Snapshot
 
 #: bytes that all remembered masks may take together
@@ -76,7 +77,7 @@ class LabelRows:
         if mask is None:
             mask = self.everywhere
             for key, operator, values in requirements:
-                mask &= self._holding(key, operator, values, requirement_holds(key, operator, values))
+                mask &= self._holding(NodeSelectorRequirement(key=key, operator=operator, values=values))
             self._keep(requirements, mask)
         return mask
 
@@ -121,13 +122,13 @@ class LabelRows:
             return self.nowhere
         mask = self.everywhere
         for e in term.match_expressions:
-            mask &= self._holding(e.key, e.operator, e.values, expression_holds(e))
+            mask &= self._holding(e)
         return mask
 
-    def _holding(self, key: str, operator: str, values: Iterable[str], holds: Any) -> Mask:
-        """Rows for which a requirement on one label holds, by a table over the label's values."""
-        label = self._snapshot.label(key)
-        found: Mask = _table(label, operator, values, holds).take(self._snapshot.nodes.label_codes(key))
+    def _holding(self, requirement: NodeSelectorRequirement) -> Mask:
+        """Rows for which a requirement on one label holds; selectors of labels and of nodes agree on these."""
+        table = values_matching(requirement, self._snapshot.label(requirement.key))
+        found: Mask = table.take(self._snapshot.nodes.label_codes(requirement.key))
         return found
 
     def _group(self, key: str) -> dict[str, Codes]:
@@ -142,16 +143,6 @@ class LabelRows:
         }
 
 
-def expression_holds(expression: NodeSelectorRequirement) -> Any:
-    """A node selector's expression, as a function of the label's value or None."""
-    return lambda value: match_expression(expression, {} if value is None else {expression.key: value})
-
-
-def requirement_holds(key: str, operator: str, values: tuple[str, ...]) -> Any:
-    """A label selector's requirement, as a function of the label's value or None."""
-    return lambda value: requirement_matches((key, operator, values), {} if value is None else {key: value})
-
-
 def single_value(selector: NodeSelector) -> tuple[str, str] | None:
     """(key, value) where a selector asks for just one value of one label: a local volume's hostname."""
     if len(selector.node_selector_terms) != 1:
@@ -161,18 +152,3 @@ def single_value(selector: NodeSelector) -> tuple[str, str] | None:
         return None
     e = term.match_expressions[0]
     return (e.key, e.values[0]) if e.operator == IN and len(e.values) == 1 else None
-
-
-def _table(label: LabelValues, operator: str, values: Iterable[str], holds: Any) -> Mask:
-    """Per code of the label, whether the requirement holds. A hostname label has as many codes as there are nodes."""
-    table = np.zeros(len(label.values), np.bool_)
-    wanted = tuple(values)
-    if operator in (IN, NOT_IN) and wanted:
-        table[[label.values.code_of[value] for value in wanted if value in label.values.code_of]] = True
-        return np.logical_not(table) if operator == NOT_IN else table
-    if operator == EXISTS and not wanted:
-        table[LabelValues.ABSENT + 1 :] = True
-        return table
-    for code, value in enumerate(label.values.values):
-        table[code] = holds(value)
-    return table

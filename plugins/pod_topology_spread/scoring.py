@@ -13,10 +13,13 @@ import numpy as np
 from plugins.pod_topology_spread.constraints import HOSTNAME, Constraint, Constraints
 from plugins.pod_topology_spread.domains import Domains, Group
 from scheduler.framework.plugin import MAX_NODE_SCORE
-from scheduler.snapshot.columns import Mask, Vector
+from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 from scheduler.snapshot.topology import RowAmounts
+
+#: feasible nodes that are looked at before all are
+SAMPLE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,12 @@ class Weighed:
 
     def score(self, nodes: Nodes) -> Vector:
         """`(size,)` count·weight + maxSkew-1; 0 where the key is missing."""
-        codes = nodes.label_codes(self.constraint.topology_key)
+        key = self.constraint.topology_key
         if not isinstance(self.pods, RowAmounts):
-            return self.table(self.pods).take(codes)
+            return self.table(self.pods).take(nodes.label_codes(key))
         scores = self.pods.by_row(nodes) * self.weight
         scores += self.constraint.max_skew - 1
-        return scores if self.everywhere else scores * (codes > 0)
+        return scores if self.everywhere else scores * (nodes.label_codes(key) > 0)
 
     def table(self, pods: Vector) -> Vector:
         """The same by label code."""
@@ -80,7 +83,14 @@ def _size(nodes: Nodes, constraint: Constraint, domains: Domains, ignored: Mask 
     if nodes.rows is None:
         return domains.distinct
     codes = nodes.label_codes(constraint.topology_key)
-    return int(np.count_nonzero(np.bincount(codes if ignored is None else codes[~ignored])))
+    if ignored is not None:
+        return _distinct(codes[~ignored])
+    # Where some of the feasible nodes show all values that there are, the others cannot show more.
+    return domains.distinct if _distinct(codes[:SAMPLE]) == domains.distinct else _distinct(codes)
+
+
+def _distinct(codes: Codes) -> int:
+    return int(np.count_nonzero(np.bincount(codes)))
 
 
 def raw_scores(state: ScoreState, nodes: Nodes) -> Vector:

@@ -40,6 +40,7 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import SKIP, Code, Status, error
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 SCORING_GATE = "StorageCapacityScoring"
@@ -132,6 +133,10 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self.score_table = score_table(shape) if shape else ()
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
+
+    def ignores(self, shape: PodShape) -> bool:
+        """Pods without a volume that scheduling looks at."""
+        return not shape.volumes
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without claims; a claim that cannot be used rules out every node."""

@@ -27,7 +27,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class PreFilterPlugin(Plugin):
         """None: go on. SKIP: this plugin's Filter has nothing to say about this pod. Otherwise a rejection."""
         raise NotImplementedError
 
+    def ignores(self, shape: PodShape) -> bool:
+        """Whether it skips every pod of this shape, whatever the cluster; asked once a shape, saves `pre_filter`."""
+        return False
+
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
         """A dry run put `added` on `node` (after NodeInfo counts it): bring what PreFilter wrote up to date."""
 
@@ -123,8 +127,8 @@ class FilterPlugin(Plugin):
     code: Code = Code.UNSCHEDULABLE
     reason: str = ""
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
-        """`(size,)` bool, True where the pod may go. An ERROR status ends the attempt."""
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status | None:
+        """`(size,)` bool, True where the pod may go; None: to all of them. An ERROR status ends the attempt."""
         mask = nodes.none
         for i, info in nodes.infos():
             status = self.filter_node(state, pod, info)
@@ -142,7 +146,7 @@ class FilterPlugin(Plugin):
         mask = self.filter(state, pod, self.handle.snapshot.select(np.array([node.row], np.intp)))
         if isinstance(mask, Status):
             return mask
-        return None if mask[0] else Status(self.code, (self.reason,), self.name)
+        return None if mask is None or mask[0] else Status(self.code, (self.reason,), self.name)
 
     def room_needed(self, state: CycleState) -> Mapping[str, int] | None:
         """The free amounts the pod needs ("pods": 1 among them), where they are all this filter looks at.
@@ -208,8 +212,8 @@ class ScorePlugin(Plugin):
 
     scope: Scope = Scope.CLUSTER
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
-        """`(size,)` float64, whole numbers."""
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
+        """`(size,)` float64, whole numbers; one float where all nodes score the same, whoever asks again."""
         scores = nodes.zeros
         for i, info in nodes.infos():
             scores[i] = self.score_node(state, pod, info)

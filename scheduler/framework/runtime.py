@@ -40,7 +40,7 @@ from scheduler.framework.plugin import (
     Scope,
     ScorePlugin,
 )
-from scheduler.framework.shape_cache import ShapeCache, ShapeEntry
+from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
 from scheduler.framework.status import SUCCESS, Code, Status, error, failed, unresolvable, unschedulable
 from scheduler.framework.waiting_pods import WaitingPod
 from scheduler.snapshot.columns import Codes, Mask, Vector
@@ -107,10 +107,9 @@ class Scores:
     def by_plugin(self) -> dict[str, Vector]:
         """name -> `(size,)` weighted final scores of every plugin that scored."""
         entry, state = self.feasibility.entry, self.feasibility.state
-        parts = {
-            plugin.name: weight * shape_cache.normalized(entry, i, state, self.view)
-            for i, (plugin, weight) in enumerate(entry.scores)
-        }
+        parts = {name: np.full(self.view.size, score) for name, score in entry.constants.items()}
+        for i, (plugin, weight) in enumerate(entry.scores):
+            parts[plugin.name] = weight * shape_cache.normalized(entry, i, state, self.view)
         return parts | self.asked
 
 
@@ -147,8 +146,8 @@ class Framework:
         kept_scores = {p.name for p, _ in self._kept_scores}
         self._asked_scores = [(p, w) for p, w in self.scores if p.name not in kept_scores]
         self._asked_pre_scores = [p for p in self.pre_score if p.name not in kept_scores]
-        self._kept_pre_filters = {p.name for p in self.pre_filter if p.scope is not Scope.CLUSTER}
-        self._pre_filter_of = {p.name: p for p in self.pre_filter}
+        #: whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies
+        self.has_scalar_plugins = any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
         handle.dry_run = self
 
     def plugins(self) -> list[Plugin]:
@@ -164,11 +163,6 @@ class Framework:
         """The extenders that have a say in this pod, in the order in which they are asked."""
         extenders = self.handle.extenders
         return [extender for extender in extenders if extender.is_interested(pod)] if extenders else ()
-
-    @property
-    def has_scalar_plugins(self) -> bool:
-        """Whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies."""
-        return any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
 
     # --- PreEnqueue ---------------------------------------------------------------------------------------
 
@@ -212,10 +206,14 @@ class Framework:
     def _run_pre_filter(self, found: Feasibility, fresh: bool) -> None:
         """Runs in plugin order. Unschedulable: the others still run; UnschedulableAndUnresolvable ends it."""
         state, entry = found.state, found.entry
+        if fresh:
+            shape_cache.fill_pre_filters(entry, self.pre_filter, state, found.nodes)
+        state.skip_filter |= entry.skip_filter
+        state.data |= entry.data
         names: frozenset[str] | None = None
         with_nodes: list[str] = []
-        for plugin in self.pre_filter:
-            answer = self._pre_filter_answer(plugin, found, fresh)
+        for plugin, kept in entry.pre_filters:
+            answer = plugin.pre_filter(state, state.pod_info.pod, found.nodes) if kept is ASK else kept
             if answer is None:
                 continue
             if isinstance(answer, Status):
@@ -237,24 +235,11 @@ class Framework:
             if not names:
                 found.rejection = _empty_node_set(with_nodes)
                 return
-        state.data = entry.data | state.data if entry.data else state.data
         if names is not None:
             found.candidates = self._rows_named(names)
             found.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(with_nodes))}]").by(
                 with_nodes[0]
             )
-
-    def _pre_filter_answer(
-        self, plugin: PreFilterPlugin, found: Feasibility, fresh: bool
-    ) -> PreFilterResult | Status | None:
-        state, entry = found.state, found.entry
-        if plugin.name not in self._kept_pre_filters:
-            return plugin.pre_filter(state, state.pod_info.pod, found.nodes)
-        if fresh:
-            before = set(state.data)
-            entry.pre_filter[plugin.name] = plugin.pre_filter(state, state.pod_info.pod, found.nodes)
-            entry.data.update({key: state.data[key] for key in state.data.keys() - before})
-        return entry.pre_filter[plugin.name]
 
     def _rows_named(self, names: frozenset[str]) -> Mask:
         mask = self.snapshot.nodes.none
@@ -293,6 +278,8 @@ class Framework:
             if isinstance(answer, Status):
                 found.error = shape_cache.filter_error(plugin.name, answer)
                 return
+            if answer is None:
+                continue
             found.asked[plugin.name] = answer
             found.mask = found.mask & answer
         if scalar:
@@ -300,11 +287,11 @@ class Framework:
         elif wanted is not None:
             self._sample(found, wanted)
 
-    def _ask_sparse(self, plugin: FilterPlugin, found: Feasibility) -> Mask | Status:
+    def _ask_sparse(self, plugin: FilterPlugin, found: Feasibility) -> Mask | Status | None:
         """Rows that earlier filters refused count as passed here: they are not this plugin's."""
         rows = found.rows()
         answer = plugin.filter(found.state, found.state.pod_info.pod, self.snapshot.select(rows))
-        if isinstance(answer, Status):
+        if answer is None or isinstance(answer, Status):
             return answer
         mask = np.ones(found.nodes.size, np.bool_)
         mask[rows] = answer
@@ -508,7 +495,7 @@ class Framework:
         total: Vector = view.gather(entry.base) + entry.constant
         for i in entry.varying:
             final = shape_cache.normalized(entry, i, state, view)
-            if (wrong := shape_cache.out_of_range(entry.scores[i][0].name, final)) is not None:
+            if (wrong := shape_cache.out_of_range(entry.scores[i][0].name, final, view)) is not None:
                 return wrong
             total += entry.scores[i][1] * final
         scores = Scores(view, total, found)
@@ -518,8 +505,8 @@ class Framework:
             answer = plugin.score(state, pod, view)
             if isinstance(answer, Status):
                 return shape_cache.score_error("Score", plugin.name, answer)
-            final = plugin.normalize(state, pod, answer, view)
-            if (wrong := shape_cache.out_of_range(plugin.name, final)) is not None:
+            final = plugin.normalize(state, pod, shape_cache.as_vector(answer, view), view)
+            if (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
             scores.asked[plugin.name] = weighted = weight * final
             total += weighted

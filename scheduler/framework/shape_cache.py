@@ -9,6 +9,7 @@ Owner: the framework of a profile. An entry is dropped when a node object change
 
 from __future__ import annotations
 
+import enum
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
+    PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
     Scope,
@@ -33,15 +35,27 @@ from scheduler.snapshot.snapshot import Nodes, Snapshot
 MAX_BYTES = 16 * 2**20
 
 
+class Ask(enum.Enum):
+    """In place of a kept answer: ask in every cycle."""
+
+    ASK = enum.auto()
+
+
+ASK = Ask.ASK
+
+
 @dataclass(slots=True)
 class ShapeEntry:
     """What is known of one shape. Arrays are `(…, rows)` over all rows of the snapshot."""
 
     node_epoch: int
     version: int
-    #: what PreFilter of NODE and ROW plugins answered and wrote
-    pre_filter: dict[str, PreFilterResult | Status | None] = field(default_factory=dict)
+    #: the PreFilter plugins that matter for the shape, in order, each with its kept answer or ASK
+    pre_filters: list[tuple[PreFilterPlugin, PreFilterResult | Status | Ask]] = field(default_factory=list)
+    #: what PreFilter of NODE and ROW plugins wrote
     data: dict[str, Any] = field(default_factory=dict)
+    #: plugins whose PreFilter skips, whatever the cluster
+    skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     filters: list[FilterPlugin] = field(default_factory=list)
     masks: Any = None
@@ -53,7 +67,8 @@ class ShapeEntry:
     base: Any = None
     #: indexes into `scores` of plugins that normalise and whose raw scores differ between nodes
     varying: list[int] = field(default_factory=list)
-    #: Σ weight·score of plugins that normalise to one value for all nodes
+    #: weighted final scores of plugins that give all nodes the same: name -> score, and their sum
+    constants: dict[str, float] = field(default_factory=dict)
     constant: float = 0.0
 
     @property
@@ -101,16 +116,39 @@ class ShapeCache:
         return len(self._entries)
 
 
+def fill_pre_filters(
+    entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], state: CycleState, nodes: Nodes
+) -> None:
+    """Ask the PreFilters whose answer depends on the shape alone; the others only matter if they may have a say."""
+    pod_info = state.pod_info
+    for plugin in plugins:
+        if plugin.ignores(pod_info.shape):
+            entry.skip_filter.add(plugin.name)
+        elif plugin.scope is Scope.CLUSTER:
+            entry.pre_filters.append((plugin, ASK))
+        else:
+            before = set(state.data)
+            answer = plugin.pre_filter(state, pod_info.pod, nodes)
+            entry.data.update({key: state.data[key] for key in state.data.keys() - before})
+            if isinstance(answer, Status) and answer.skip:
+                entry.skip_filter.add(plugin.name)
+            elif answer is not None:
+                entry.pre_filters.append((plugin, answer))
+
+
 def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: CycleState, nodes: Nodes) -> Status | None:
     """Ask the kept filters about all rows. Returns the error of a filter that ended in one."""
     pod = state.pod_info.pod
-    entry.filters = list(filters)
-    entry.masks = np.empty((len(entry.filters), nodes.size), np.bool_)
-    for i, plugin in enumerate(entry.filters):
+    masks = []
+    for plugin in filters:
         mask = plugin.filter(state, pod, nodes)
         if isinstance(mask, Status):
             return filter_error(plugin.name, mask)
-        entry.masks[i] = mask
+        if mask is None and plugin.scope is Scope.NODE:
+            continue
+        entry.filters.append(plugin)
+        masks.append(np.ones(nodes.size, np.bool_) if mask is None else mask)
+    entry.masks = np.array(masks) if masks else np.empty((0, nodes.size), np.bool_)
     entry.mask = nodes.all
     for mask in entry.masks:
         entry.mask &= mask
@@ -122,7 +160,8 @@ def fill_scores(
 ) -> Status | None:
     """Ask the kept scores about all rows, and sum up those that are final as they are."""
     pod = state.pod_info.pod
-    kept = []
+    rows: list[Vector] = []
+    entry.base = np.zeros(nodes.size)
     for plugin, weight in scores:
         if isinstance(plugin, PreScorePlugin):
             status = plugin.pre_score(state, pod, nodes)
@@ -131,37 +170,33 @@ def fill_scores(
                 continue
             if status is not None and not status.ok:
                 return score_error("PreScore", plugin.name, status)
-        kept.append((plugin, weight))
-    entry.scores = kept
-    entry.raw = np.empty((len(kept), nodes.size))
-    entry.base = np.zeros(nodes.size)
-    alive = nodes.column("alive")
-    for i, (plugin, weight) in enumerate(kept):
         answer = plugin.score(state, pod, nodes)
         if isinstance(answer, Status):
             return score_error("Score", plugin.name, answer)
-        entry.raw[i] = answer
-        if not plugin.normalizes():
-            if (wrong := out_of_range(plugin.name, entry.raw[i][alive])) is not None:
-                return wrong
-            entry.base += weight * entry.raw[i]
-    _sort_normalized(entry, state, nodes)
+        if isinstance(answer, float) and plugin.scope is Scope.NODE:
+            _add_constant(entry, plugin, weight, answer, state, nodes)
+            continue
+        answer = as_vector(answer, nodes)
+        if plugin.normalizes():
+            entry.varying.append(len(rows))
+        elif (wrong := out_of_range(plugin.name, answer, nodes)) is not None:
+            return wrong
+        else:
+            entry.base += answer if weight == 1 else weight * answer
+        entry.scores.append((plugin, weight))
+        rows.append(answer)
+    entry.raw = np.array(rows) if rows else np.empty((0, nodes.size))
     return None
 
 
-def _sort_normalized(entry: ShapeEntry, state: CycleState, nodes: Nodes) -> None:
+def _add_constant(
+    entry: ShapeEntry, plugin: ScorePlugin, weight: float, raw: float, state: CycleState, nodes: Nodes
+) -> None:
     """A raw score that is the same on all nodes is the same after normalising, whoever is feasible."""
-    alive = nodes.column("alive")
-    for i, (plugin, weight) in enumerate(entry.scores):
-        if not plugin.normalizes():
-            continue
-        values = entry.raw[i] if alive.all() else entry.raw[i][alive]
-        if plugin.scope is Scope.NODE and values.size and values.min() == values.max():
-            first = nodes.snapshot.select(alive.nonzero()[0][:1])
-            one = plugin.normalize(state, state.pod_info.pod, values[:1].copy(), first)
-            entry.constant += weight * float(one[0])
-        else:
-            entry.varying.append(i)
+    first = nodes.snapshot.select(nodes.column("alive").nonzero()[0][:1])
+    final = plugin.normalize(state, state.pod_info.pod, np.full(first.size, raw), first)
+    entry.constants[plugin.name] = weight * float(final[0]) if final.size else 0.0
+    entry.constant = sum(entry.constants.values())
 
 
 def patch(entry: ShapeEntry, state: CycleState, snapshot: Snapshot) -> Status | None:
@@ -183,7 +218,7 @@ def _patch_rows(entry: ShapeEntry, state: CycleState, snapshot: Snapshot, rows: 
             mask = plugin.filter(state, pod, view)
             if isinstance(mask, Status):
                 return filter_error(plugin.name, mask)
-            entry.masks[i, rows] = mask
+            entry.masks[i, rows] = True if mask is None else mask
     entry.mask[rows] = entry.masks.take(rows, axis=1).all(axis=0) & view.column("alive")
     return _patch_scores(entry, state, view, rows)
 
@@ -197,8 +232,9 @@ def _patch_scores(entry: ShapeEntry, state: CycleState, view: Nodes, rows: Codes
         answer = plugin.score(state, state.pod_info.pod, view)
         if isinstance(answer, Status):
             return score_error("Score", plugin.name, answer)
+        answer = as_vector(answer, view)
         if not plugin.normalizes():
-            if (wrong := out_of_range(plugin.name, answer[view.column("alive")])) is not None:
+            if (wrong := out_of_range(plugin.name, answer, view)) is not None:
                 return wrong
             entry.base[rows] += weight * (answer - entry.raw[i].take(rows))
         entry.raw[i, rows] = answer
@@ -215,8 +251,16 @@ def score_error(point: str, plugin: str, status: Status) -> Status:
     return error(f'running {point} plugin "{plugin}": {status.message}').by(plugin)
 
 
-def out_of_range(plugin: str, final: Vector) -> Status | None:
+def as_vector(answer: Vector | float, nodes: Nodes) -> Vector:
+    """One score for all nodes, written out."""
+    return np.full(nodes.size, answer) if isinstance(answer, float) else answer
+
+
+def out_of_range(plugin: str, final: Vector, nodes: Nodes) -> Status | None:
     """The error of a final score that is not 0..100; it would outweigh all other plugins (facts 1.2)."""
+    if not final.size or (final.min() >= 0 and final.max() <= MAX_NODE_SCORE):
+        return None
+    final = final[nodes.column("alive")]
     if not final.size or (final.min() >= 0 and final.max() <= MAX_NODE_SCORE):
         return None
     wrong = final[(final < 0) | ~(final <= MAX_NODE_SCORE)][0]

@@ -91,6 +91,7 @@ class PodShape:
         "requests",
         "required_affinity",
         "required_anti_affinity",
+        "volumes",
     )
 
     def __init__(self, key: bytes, pod: Pod) -> None:
@@ -106,6 +107,8 @@ class PodShape:
         self.best_effort = pod_requests.is_best_effort(pod)
         #: (protocol, ip, port)
         self.host_ports: tuple[tuple[str, str, int], ...] = pod_requests.host_ports(pod)
+        #: the volumes that scheduling looks at
+        self.volumes: tuple[Volume, ...] = tuple(v for v in spec.volumes if _is_relevant(v))
         affinity = spec.affinity.pod_affinity if spec.affinity else None
         anti = spec.affinity.pod_anti_affinity if spec.affinity else None
         self.required_affinity = _required(affinity, namespace)

@@ -1,8 +1,8 @@
 """How controllers and kubelets read and write the API server in its own process.
 
 What is read is the store's own and shared by everybody: it is never changed in place. Writes go through the server's
-verbs, by all their rules, except for statuses, which are stored as their controllers made them. Refusals are `ApiError`.
-Nothing here awaits.
+verbs, by all their rules, except for statuses, which are stored as their controllers made them. Refusals are
+`ApiError`. Nothing here awaits.
 """
 
 from collections.abc import Callable

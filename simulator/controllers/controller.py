@@ -4,9 +4,9 @@
         name = "echo"
         def sync(self, key: Key) -> None: …
 
-A sync that is refused (`ApiError`) comes again, later each time: 5 ms doubled up to 1000 s for the item, and ten a second
-(a hundred at once) for all. A sync that fails by a bug does so too, and is logged and counted: one strange object must
-not end the cluster. Owner: the manager, which runs `run` in its task group.
+A sync that is refused (`ApiError`) comes again, later each time: 5 ms doubled up to 1000 s for the item, and ten a
+second (a hundred at once) for all. A sync that fails by a bug does so too, and is logged and counted: one strange
+object must not end the cluster. Owner: the manager, which runs `run` in its task group.
 """
 
 import asyncio

@@ -90,7 +90,7 @@ class DaemonSetController(Controller):
         if old is None or new is None or _deciding(old) != _deciding(new):
             if new is None and old is not None:
                 self._typed.pop(old["metadata"]["name"], None)
-            for one in self._sets.list():
+            for one in self._sets.all():
                 self.enqueue(one)
 
     # --- doing it --------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class DaemonSetController(Controller):
         given = {name: spec[name] for name in _SCHEDULING_FIELDS if name in spec}
         probe = Pod(spec=convert({**given, "tolerations": _with_daemon_tolerations(spec)}, PodSpec))
         wanted, allowed = set(), set()
-        for node in self._nodes.list():
+        for node in self._nodes.all():
             typed = self._typed_node(node)
             name = typed.metadata.name
             if probe.spec.node_name not in ("", name):
@@ -165,9 +165,13 @@ class DaemonSetController(Controller):
             untolerated = find_untolerated(typed.spec.taints, probe.spec.tolerations)
             if untolerated is None:
                 wanted.add(name)
-            if untolerated is None or find_untolerated(
-                [taint for taint in typed.spec.taints if taint.effect == "NoExecute"], probe.spec.tolerations
-            ) is None:
+            if (
+                untolerated is None
+                or find_untolerated(
+                    [taint for taint in typed.spec.taints if taint.effect == "NoExecute"], probe.spec.tolerations
+                )
+                is None
+            ):
                 allowed.add(name)
         return wanted, allowed
 
@@ -185,7 +189,9 @@ class DaemonSetController(Controller):
         for node, pods in on_node.items():
             staying = [pod for pod in pods if not is_terminating(pod)]
             finished = [pod for pod in staying if phase_of(pod) in FINISHED]
-            running = sorted((pod for pod in staying if pod not in finished), key=lambda p: not p["spec"].get("nodeName"))
+            running = sorted(
+                (pod for pod in staying if pod not in finished), key=lambda p: not p["spec"].get("nodeName")
+            )
             doomed += finished + (running[1:] if node in allowed else running)
         return doomed
 
@@ -199,7 +205,9 @@ class DaemonSetController(Controller):
         mark = revision["metadata"]["labels"][HASH_LABEL]
         limit = share((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1), len(wanted), up=True)
         seconds, now = int(owner["spec"].get("minReadySeconds") or 0), self.api.seconds()
-        broken, sound, away = [], [], 0
+        broken: list[Object] = []
+        sound: list[Object] = []
+        away = 0
         for node in sorted(wanted):
             for pod in on_node.get(node, ()):
                 up = not is_terminating(pod) and is_available(pod, seconds, now)

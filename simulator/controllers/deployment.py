@@ -56,7 +56,7 @@ class DeploymentController(Controller):
             if one is not None and owner is not None and owner.get("kind") == "Deployment":
                 self.queue.add((one["metadata"]["namespace"], owner["name"]))
         if new is not None and controller_of(new) is None:
-            for deployment in self._deployments.list():
+            for deployment in self._deployments.all():
                 if deployment["metadata"]["namespace"] == new["metadata"]["namespace"]:
                     self.enqueue(deployment)
 
@@ -107,7 +107,7 @@ class DeploymentController(Controller):
         return [] if new is None else [Change(new, deployment["spec"]["replicas"])]
 
     def _new_set(self, deployment: Object, sets: list[Object], new: Object | None) -> Object | None:
-        """The ReplicaSet of the present template, made where there is none; with Recreate only once old pods are gone."""
+        """The ReplicaSet of the present template, made if there is none; with Recreate once no old pod is left."""
         revision = 1 + max((_revision(one) for one in sets if one is not new), default=0)
         if new is not None:
             revision = max(revision, _revision(new))
@@ -262,7 +262,7 @@ def _first_replicas(deployment: Object, sets: list[Object]) -> int:
     if deployment["spec"]["strategy"]["type"] == "Recreate":
         return replicas
     room = replicas + surge_and_unavailable(deployment)[0] - sum(one["spec"]["replicas"] for one in sets)
-    return max(0, min(replicas, room))
+    return int(max(0, min(replicas, room)))
 
 
 def _same(one: Object, other: Object) -> bool:

@@ -92,7 +92,7 @@ def _timed_out(deployment: Object, progressing: Object, now: str) -> bool:
     deadline = deployment["spec"].get("progressDeadlineSeconds", 600)
     if progressing["reason"] == _DONE:
         return False
-    return seconds_of(now) > seconds_of(progressing["lastUpdateTime"]) + deadline
+    return bool(seconds_of(now) > seconds_of(progressing["lastUpdateTime"]) + deadline)
 
 
 def _set_failure(conditions: dict[str, Object], sets: list[Object], now: str) -> None:

@@ -64,7 +64,7 @@ class Informer:
         """An object by namespace and name."""
         return self._objects.get(key)
 
-    def list(self) -> list[Object]:
+    def all(self) -> list[Object]:
         """All objects."""
         return [*self._objects.values()]
 

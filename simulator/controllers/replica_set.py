@@ -214,4 +214,3 @@ class ReplicaSetController(Controller):
         reason = "FailedCreate" if count < owner["spec"]["replicas"] else "FailedDelete"
         failure = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": str(refusal)}
         return [*known, {**failure, "lastTransitionTime": self.api.now()}]
-

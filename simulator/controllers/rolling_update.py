@@ -1,6 +1,6 @@
 """The arithmetic of a rollout: how many pods each ReplicaSet of a Deployment should have next. Pure functions.
 
-    maxSurge rounds up, maxUnavailable rounds down; both zero would never move, so then one may be unavailable.
+maxSurge rounds up, maxUnavailable rounds down; both zero would never move, so then one may be unavailable.
 """
 
 from fractions import Fraction

@@ -163,6 +163,7 @@ class Bench:
     def _filter_view(self, state: CycleState, pod: Pod, view: Nodes) -> dict[str, Status]:
         mask = self.plugin.filter(state, pod, view)
         assert not isinstance(mask, Status), mask
+        mask = np.ones(view.size, np.bool_) if mask is None else mask
         assert mask.shape == (view.size,)
         assert mask.dtype == np.bool_
         rows = np.arange(view.size) if view.rows is None else view.rows
@@ -214,6 +215,7 @@ class Bench:
     def _score_view(self, state: CycleState, pod: Pod, view: Nodes) -> Any:
         raw = self.plugin.score(state, pod, view)
         assert not isinstance(raw, Status), raw
+        raw = np.full(view.size, raw) if isinstance(raw, float) else raw
         assert raw.shape == (view.size,)
         assert raw.dtype == np.float64
         return raw

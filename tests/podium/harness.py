@@ -46,8 +46,14 @@ async def podium(
             yield service
             service.stop()
             await running
-        assert service.cache.validate() == []
-        assert service.scheduler.queue.validate() == []
+        check(service)
+
+
+def check(service: Service) -> None:
+    """Cache and queue are consistent in themselves, with each other, and with what the informers hold."""
+    assert service.cache.validate() == []
+    assert service.scheduler.queue.validate() == []
+    assert service.debugger.compare().lines() == []
 
 
 async def until(condition: Callable[[], bool], what: str, timeout: float = 600.0) -> None:

@@ -107,6 +107,6 @@ class _Covering(dict[PodShape, tuple[str, ...]]):
 def _selector(budget: PodDisruptionBudget) -> Requirements | None:
     """A selector that is missing, empty or invalid selects nothing here."""
     try:
-        return requirements_of(budget.spec.selector) 
+        return requirements_of(budget.spec.selector) or None
     except SelectorError:
         return None

@@ -119,3 +119,21 @@ def test_normalising(raw: list[int], expected: list[int]) -> None:
     found = scoring.normalize(scoring.ScoreState((), None), np.array(raw, np.float64))
 
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("feasible", [200, 150, 130])
+def test_values_that_only_the_last_feasible_nodes_show_are_seen(feasible: int) -> None:
+    """Zone b has a single node, at the end."""
+    nodes = [make_node(f"n{i}", zone="a") for i in range(250)] + [make_node("last", zone="b")]
+    cluster = Bench(PodTopologySpread, nodes=nodes, pods=[make_pod("p", labels=APP, node_name="n249")])
+    chosen = [f"n{i}" for i in range(feasible)]
+
+    assert weight_of(cluster, chosen) == math.log(3)
+    assert weight_of(cluster, [*chosen, "last"]) == math.log(4)
+
+
+def weight_of(cluster: Bench, names: list[str]) -> float:
+    state = cluster.state(new(soft()))
+    view = cluster.snapshot.select(np.array([cluster.snapshot.row_of[name] for name in names], np.intp))
+    cluster.plugin.pre_score(state, state.pod_info.pod, view)
+    return float(state.read("PodTopologySpread/score").weighed[0].weight)

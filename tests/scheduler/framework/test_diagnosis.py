@@ -94,7 +94,6 @@ def test_statuses_by_node_and_rows_by_code() -> None:
     made.absent = (np.array([1]), unresolvable(ABSENT).by("A"))
     assert {name: status.code for name, status in made.node_statuses().items()} == {
         "n1": Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-        "n2": Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
         "n3": Code.UNSCHEDULABLE,
     }
     assert made.rows_with_code(Code.UNSCHEDULABLE).tolist() == [2]

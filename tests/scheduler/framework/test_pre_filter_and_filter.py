@@ -129,11 +129,11 @@ def test_nodes_outside_the_set_count_under_the_absent_reason() -> None:
     diagnosis = cluster.attempt(make_pod("web")).diagnosis
     assert diagnosis is not None
     assert diagnosis.message() == "0/3 nodes are available: 1 A says no, 2 node(s) didn't satisfy plugin(s) [A B]."
-    assert {name: status.code for name, status in diagnosis.node_statuses().items()} == {
-        "n1": Code.UNSCHEDULABLE,
-        "n2": Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-        "n3": Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-    }
+    assert [diagnosis.code_of(row) for row in range(3)] == [
+        Code.UNSCHEDULABLE,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ]
     assert diagnosis.unschedulable_plugins == {"A", "B"}
 
 

@@ -111,8 +111,9 @@ def test_budgets_that_the_eviction_violates(filters, what, violations):
     assert cluster.candidates(VIP)["n"].violations == violations
 
 
-def test_budgets_are_read_anew_for_each_search():
-    cluster = Cluster([make_node("n", cpu="4")], pods(("low", 10, "4", EARLY)))
+@both_ways
+def test_budgets_are_read_anew_for_each_search(filters):
+    cluster = Cluster([make_node("n", cpu="4")], pods(("low", 10, "4", EARLY)), filters=filters)
     seen = []
     for listed in (
         [],

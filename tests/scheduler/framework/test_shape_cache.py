@@ -1,0 +1,298 @@
+"""The shape cache changes the cost of a cycle and nothing else: kept answers equal those of a runtime without memory."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kube.api.core import Pod
+from scheduler.framework import shape_cache
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    Scope,
+    ScorePlugin,
+    max_normalize,
+)
+from scheduler.framework.runtime import Feasibility, Framework, Scores
+from scheduler.framework.status import SKIP, Status, error
+from scheduler.snapshot.columns import Mask, Vector
+from scheduler.snapshot.snapshot import Nodes
+from tests.builders import make_node, make_pod, taint
+from tests.scheduler.harness import Cluster
+
+
+class Room(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """Depends on the pods of the node; what PreFilter writes depends on the shape."""
+
+    name = "Room"
+    scope = Scope.ROW
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        state.write(self.name, state.pod_info.requests.get("cpu", 0))
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        return nodes.free("cpu") >= state.read(self.name)
+
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+        return np.floor(100 * np.clip(nodes.free("cpu"), 0, None) / np.maximum(nodes.allocatable("cpu"), 1))
+
+
+class Untainted(PreFilterPlugin, FilterPlugin):
+    """Depends on the node object; skips pods that are labelled so."""
+
+    name = "Untainted"
+    scope = Scope.NODE
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        return SKIP if "anywhere" in pod.metadata.labels else None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        return nodes.taints == 0
+
+
+class Zones(PreScorePlugin, ScorePlugin):
+    """Normalised over the feasible nodes: its final scores change when others fill up."""
+
+    name = "Zones"
+    scope = Scope.NODE
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        return SKIP if "anywhere" in pod.metadata.labels else None
+
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+        return nodes.label_codes("topology.kubernetes.io/zone").astype(float)
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
+        return max_normalize(scores)
+
+
+class Crowd(ScorePlugin):
+    """Raw scores from the pods of the node, normalised."""
+
+    name = "Crowd"
+    scope = Scope.ROW
+
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+        return nodes.requested("pods")
+
+    def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
+        return max_normalize(scores, reverse=True)
+
+
+class Global(FilterPlugin, ScorePlugin):
+    """Depends on the whole cluster: asked each time."""
+
+    name = "Global"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        whole = nodes.snapshot.nodes
+        return nodes.requested("pods") <= whole.requested("pods").mean() + 1
+
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+        return np.minimum(nodes.requested("pods"), 100)
+
+
+PLUGINS = (Room, Untainted, Zones, Crowd, Global)
+WEIGHTS = {"Room": 2, "Zones": 3}
+SHAPES: tuple[dict[str, Any], ...] = (
+    {"cpu": "100m"},
+    {"cpu": "1500m"},
+    {"cpu": "500m", "labels": {"anywhere": ""}},
+    {"cpu": "500m", "labels": {"app": "x"}},
+)
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("schedule"), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("schedule"), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("finish"), st.integers(0, 50), st.just(0)),
+        st.tuples(st.sampled_from(["node", "tainted"]), st.integers(0, 5), st.integers(1, 4)),
+        st.tuples(st.just("gone"), st.integers(0, 5), st.just(0)),
+    ),
+    min_size=5,
+    max_size=60,
+)
+
+
+class World(Cluster):
+    """A cluster whose every cycle is compared with one of a fresh runtime."""
+
+    def __init__(self) -> None:
+        super().__init__(*PLUGINS, weights=WEIGHTS, nodes=[make_node("n0", cpu="2"), make_node("n1", cpu="4", zone="a")])
+        self.running: list[str] = []
+        self.count = 0
+
+    def schedule(self, look: dict[str, Any]) -> None:
+        self.count += 1
+        pod = make_pod(f"p{self.count}", uid=f"u{self.count}", **look)
+        kept, fresh = self.judge(self.framework, pod), self.judge(self.fresh_framework(), pod)
+        assert kept == fresh
+        attempt = self.attempt(pod)
+        if attempt.node_name:
+            self.cache.add_pod(make_pod(f"p{self.count}", uid=f"u{self.count}", node_name=attempt.node_name, **look))
+            self.running.append(f"u{self.count}")
+
+    def judge(self, framework: Framework, pod: Pod) -> tuple[object, ...]:
+        """Feasible rows, totals, scores by plugin, and the reasons where nobody fits."""
+        self.snapshot.refresh()
+        found: Feasibility = framework.find_feasible(CycleState(self.info(pod)))
+        assert found.error is None
+        rows = found.rows()
+        if not len(rows):
+            return ([], framework.diagnose(found).histogram())
+        scores = framework.prioritize(found, rows)
+        assert isinstance(scores, Scores)
+        by_plugin = {name: values.tolist() for name, values in scores.by_plugin().items()}
+        return (rows.tolist(), scores.total.tolist(), by_plugin)
+
+    def run(self, script: list[tuple[str, int, int]]) -> None:
+        for step, which, size in script:
+            if step == "schedule":
+                self.schedule(SHAPES[which])
+            elif step == "finish" and self.running:
+                self.cache.remove_pod(self.running.pop(which % len(self.running)))
+            elif step in ("node", "tainted"):
+                taints = [taint("dedicated")] if step == "tainted" else []
+                zone = "abc"[which % 3] if which < 4 else None
+                self.cache.add_node(make_node(f"n{which}", cpu=str(size), taints=taints, zone=zone))
+            elif step == "gone":
+                self.cache.remove_node(f"n{which}")
+
+
+many = settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(steps)
+@many
+def test_kept_answers_equal_fresh_ones_over_any_history(script: list[tuple[str, int, int]]) -> None:
+    World().run(script)
+
+
+def skips_patching(entry: Any, state: Any, snapshot: Any, rows: Any) -> None:
+    """Changed rows keep their old answers."""
+
+
+def patches_filters_only(entry: Any, state: Any, view: Any, rows: Any) -> None:
+    """Changed rows keep their old scores."""
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        pytest.param("_patch_rows", skips_patching, id="changed rows are not asked about again"),
+        pytest.param("_patch_scores", patches_filters_only, id="their scores are not"),
+    ],
+)
+def test_the_property_catches(monkeypatch: pytest.MonkeyPatch, name: str, broken: Any) -> None:
+    monkeypatch.setattr(shape_cache, name, broken)
+    with pytest.raises(AssertionError):
+        World().run([("schedule", shape, 0) for shape in (0, 1, 2, 0, 1, 3, 1, 2) * 4])
+
+
+def test_an_entry_that_outlives_a_node_change_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = [("schedule", 0, 0), ("tainted", 1, 4), ("schedule", 0, 0)]
+    World().run(script)
+    world = World()
+    monkeypatch.setattr(type(world.snapshot), "node_epoch", property(lambda self: 0, lambda self, value: None), raising=False)
+    with pytest.raises(AssertionError):
+        world.run(script)
+
+
+# --- what is kept and for how long -------------------------------------------------------------------------------
+
+
+class Counting(FilterPlugin):
+    name = "Counting"
+    scope = Scope.ROW
+    sizes: list[int]
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        self.sizes.append(nodes.size)
+        return nodes.all
+
+
+def counting(nodes: int = 5) -> tuple[Cluster, list[int]]:
+    sizes: list[int] = []
+    plugin = type("Counting", (Counting,), {"sizes": sizes})
+    return Cluster(plugin, nodes=[make_node(f"n{i}") for i in range(nodes)]), sizes
+
+
+def test_a_repeat_of_a_shape_asks_only_about_the_rows_that_changed() -> None:
+    cluster, sizes = counting()
+    cluster.attempt(make_pod("a"))
+    cluster.attempt(make_pod("b"))
+    cluster.cache.add_pod(make_pod("c", node_name="n3"))
+    cluster.attempt(make_pod("d"))
+    assert sizes == [5, 1]
+
+
+def test_another_shape_is_asked_about_all_rows() -> None:
+    cluster, sizes = counting()
+    cluster.attempt(make_pod("a"))
+    cluster.attempt(make_pod("b", cpu="1"))
+    assert sizes == [5, 5]
+
+
+def test_a_changed_node_object_drops_what_was_kept() -> None:
+    cluster, sizes = counting()
+    cluster.attempt(make_pod("a"))
+    cluster.cache.update_node(make_node("n1", labels={"new": "label"}))
+    cluster.attempt(make_pod("b"))
+    assert sizes == [5, 5]
+
+
+def test_a_heartbeat_does_not() -> None:
+    cluster, sizes = counting()
+    cluster.attempt(make_pod("a"))
+    cluster.cache.update_node(make_node("n1", resource_version="2"))
+    cluster.attempt(make_pod("b"))
+    assert sizes == [5]
+
+
+def test_the_oldest_shapes_go_when_the_room_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, sizes = counting()
+    cluster.attempt(make_pod("a"))
+    one = cluster.framework.shapes._bytes
+    monkeypatch.setattr(shape_cache, "MAX_BYTES", 2 * one)
+    for cpu in ("1", "2", "3"):
+        cluster.attempt(make_pod("b", cpu=cpu))
+    assert len(cluster.framework.shapes) == 2
+    sizes.clear()
+    cluster.attempt(make_pod("c", cpu="3"))
+    cluster.attempt(make_pod("d"))
+    assert sizes == [5]
+
+
+@pytest.mark.parametrize("how", ["status", "exception"])
+def test_rows_that_could_not_be_asked_about_are_asked_again(how: str) -> None:
+    broken: list[bool] = []
+
+    class Shaky(FilterPlugin):
+        name = "Shaky"
+        scope = Scope.ROW
+
+        def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+            if broken and how == "status":
+                return error("not now")
+            if broken:
+                raise RuntimeError("not now")
+            return nodes.requested("pods") == 0
+
+    cluster = Cluster(Shaky, nodes=[make_node("n1"), make_node("n2")])
+    assert cluster.feasible(make_pod("a")) == {"n1", "n2"}
+    cluster.cache.add_pod(make_pod("b", node_name="n1"))
+    broken.append(True)
+    if how == "status":
+        assert cluster.attempt(make_pod("c")).error is not None
+    else:
+        with pytest.raises(RuntimeError):
+            cluster.attempt(make_pod("c"))
+    broken.clear()
+    assert cluster.feasible(make_pod("d")) == {"n2"}
