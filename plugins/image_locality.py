@@ -97,6 +97,7 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
     #: other nodes' images count too, but a change of any node object drops what is kept
     scope = Scope.NODE
+    bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

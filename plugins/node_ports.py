@@ -14,7 +14,6 @@ import numpy as np
 
 from kube.api import pod_requests
 from kube.api.core import Pod
-from plugins.helpers.amounts import are_few
 from plugins.helpers.hints import had_a_place, queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
@@ -22,7 +21,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status
 from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo, ports_conflict
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 ANY_ADDRESS = "0.0.0.0"
@@ -93,13 +92,15 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         """All nodes but those that the index names."""
         index = nodes.snapshot.index(HostPortIndex)
         taken = [rows for wanted in state.pod_info.shape.host_ports for rows in index.conflicting_rows(wanted)]
-        if nodes.rows is not None and are_few(nodes):
-            return np.array([not any(row in rows for rows in taken) for row in nodes.rows.tolist()], np.bool_)
         free = nodes.snapshot.nodes.all
         for rows in taken:
             free[np.fromiter(rows, np.intp, len(rows))] = False
         mask: Mask = nodes.gather(free)
         return mask
+
+    def concerned_by(self, state: CycleState, shape: PodShape) -> bool:
+        """Only pods with host ports take or free one."""
+        return bool(shape.host_ports)
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rule for one node."""

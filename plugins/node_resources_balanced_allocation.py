@@ -36,6 +36,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     name = "NodeResourcesBalancedAllocation"
     scope = Scope.ROW
+    bounded = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -48,10 +49,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         """SKIP for pods that request none of the resources: they would all gather on the most even node."""
         return None if any(self._wanted(state.pod_info.shape).values()) else SKIP
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
         """50 + (50 + with − without) / 2, in Go's integers."""
-        if amounts.are_few(nodes):
-            return super().score(state, pod, nodes)
         wanted = self._wanted(state.pod_info.shape)
         score = self._evenness(nodes, wanted)
         score -= self._evenness_as_is(nodes, tuple(wanted))

@@ -51,6 +51,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     name = "NodeResourcesFit"
     scope = Scope.ROW
+    bounded = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -71,10 +72,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         state.write(self.name, self._counted(state.pod_info.shape.requests))
         return None
 
-    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status | None:
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
         """Room for one more pod and for each of its requests."""
-        if amounts.are_few(nodes):
-            return super().filter(state, pod, nodes)
         mask: Mask = nodes.free("pods") >= 1
         for resource, amount in self._requests(state):
             mask &= _enough(nodes, resource, amount, _device_backed(state))
@@ -120,10 +119,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """Every pod is scored: nothing to prepare and nothing to skip."""
         return None
 
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
         """What the strategy says of the node with the pod on it."""
-        if amounts.are_few(nodes):
-            return super().score(state, pod, nodes)
         return self.strategy.score(state.pod_info.shape, nodes)
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:

@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "an embedded cluster and the service in one process, with a real workload",
     "cluster": "an embedded API server with hollow nodes",
     "simulate": "schedule pods from files, offline",
+    "explain": "why a pod is where it is, or nowhere",
     "config": "print the effective configuration, or what is wrong with it",
 }
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from podium.commands.config import effective_document
+from podium.explain.endpoints import add_routes
 from podium.wiring import Service
 
 
@@ -38,6 +39,7 @@ class HttpServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/configz", self._configz)
+        add_routes(app, self._service)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)

@@ -25,7 +25,7 @@ from kube.api.resources import RESOURCES
 from kube.client.discovery import Discovery
 from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
-from kube.client.leader_election import ElectionConfig, LeaderElector
+from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from kube.client.rest import Client, Selection
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
@@ -272,10 +272,15 @@ class Service:
         async def lead() -> None:
             await self._lead(group)
 
-        async with asyncio.TaskGroup() as election:
-            leading = election.create_task(self.elector.run(lead), name="leader election")
-            stopping = election.create_task(self._stop_waiting(self.elector, leading), name="stop")
-            leading.add_done_callback(lambda _: stopping.cancel())
+        try:
+            async with asyncio.TaskGroup() as election:
+                leading = election.create_task(self.elector.run(lead), name="leader election")
+                stopping = election.create_task(self._stop_waiting(self.elector, leading), name="stop")
+                leading.add_done_callback(lambda _: stopping.cancel())
+        except* LeadershipLost:
+            # Whoever was told to stop does not mind to whom the lease goes.
+            if not self.stopping:
+                raise
 
     def _election(self) -> ElectionConfig:
         election = self.configuration.leader_election

@@ -83,6 +83,8 @@ class Scheduler:
         self._room = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._stopping = False
+        #: a cycle waits for its extenders
+        self._asking = False
         #: (plugin, profile) of the unschedulable_pods series there are
         self._refusing: set[tuple[str, str]] = set()
         #: corrections of the cache that the metric counts already
@@ -193,12 +195,15 @@ class Scheduler:
             self.queue.done(item.uid)
             return
         percentage = self._parts.percentages.get(framework.profile, 0)
+        self._asking = True
         try:
             attempt = await schedule_pod_with_extenders(framework, item.pod_info, extenders, percentage)
             failure = None if attempt.node_name else failure_of(attempt)
         except Exception as bug:
             self._fail_by_bug(item, framework, bug, started)
             return
+        finally:
+            self._asking = False
         if self._was_lost(item):
             self.queue.nominator.delete(item.uid)
             self.queue.done(item.uid)
@@ -334,8 +339,7 @@ class Scheduler:
         """A pod counts for each plugin that refused it, for as long as it waits in the pool."""
         counts = Counter(
             (plugin, item.pod.spec.scheduler_name)
-            for item, pool in self.queue.pending_pods()
-            if pool in ("unschedulable", "gated")
+            for item in self.queue.unschedulable_pods()
             for plugin in item.rejectors
         )
         for labels in self._refusing - counts.keys():
@@ -348,7 +352,8 @@ class Scheduler:
     def idle(self) -> bool:
         """Nothing to try now and nothing in flight."""
         lengths = self.queue.lengths()
-        return not lengths["active"] and not lengths["backoff"] and not self._binds and self._parts.patches.idle
+        busy = lengths["active"] or lengths["backoff"] or self._binds or self._asking
+        return not busy and self._parts.patches.idle
 
 
 def failure_of(attempt: Attempt) -> Failure:

@@ -1,13 +1,15 @@
-"""A cluster in one object: the embedded API server and a hollow kubelet for its nodes.
+"""A cluster in one object: the embedded API server, its controllers, and a hollow kubelet for its nodes.
 
     async with Cluster() as cluster:
         cluster.add_nodes(make_node_template(cpu="16"), 100)
         print(cluster.kubeconfig())
 
-`podium demo` and `podium cluster` build on it. It owns both parts and starts and stops them together.
+`podium demo` and `podium cluster` build on it. It owns all parts and starts and stops them together.
 """
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -15,6 +17,7 @@ from typing import Self
 from simulator.apiserver.errors import Object
 from simulator.apiserver.server import ApiServer
 from simulator.apiserver.verbs import utc_now
+from simulator.controllers.manager import ControllerManager, Settings
 from simulator.kubelet.hollow import HollowKubelet
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -24,6 +27,17 @@ _NODE_CONDITIONS = (
     ("PIDPressure", "False", "KubeletHasSufficientPID"),
     ("Ready", "True", "KubeletReady"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """How the nodes behave, in seconds: how long pods take to start and stop, and how often a node is heard of."""
+
+    start_delay: float = 0.0
+    stop_delay: float = 0.0
+    jitter: float = 0.0
+    heartbeat: float = 10.0
+    status_interval: float = 300.0
 
 
 def make_node_template(
@@ -36,7 +50,7 @@ def make_node_template(
 
 
 class Cluster:
-    """An API server with nodes that start what is bound to them."""
+    """An API server with controllers, and with nodes that start what is bound to them."""
 
     def __init__(
         self,
@@ -44,23 +58,43 @@ class Cluster:
         *,
         token: str = "",
         seed: int = 0,
-        start_delay: float = 0.0,
-        stop_delay: float = 0.0,
         clock: Callable[[], datetime] = utc_now,
+        nodes: NodeSettings | None = None,
+        controllers: Settings | None = None,
     ) -> None:
         self.server = ApiServer(port, token=token, seed=seed, clock=clock)
-        self.kubelet = HollowKubelet(self.server, start_delay=start_delay, stop_delay=stop_delay, seed=seed)
+        chosen = nodes or NodeSettings()
+        self.kubelet = HollowKubelet(
+            self.server,
+            start_delay=chosen.start_delay,
+            stop_delay=chosen.stop_delay,
+            jitter=chosen.jitter,
+            seed=seed,
+            heartbeat=chosen.heartbeat,
+            status_interval=chosen.status_interval,
+        )
+        self.controllers = ControllerManager(self.server, controllers)
+        self._group: asyncio.TaskGroup | None = None
         self._nodes = 0
 
-    async def start(self) -> Self:
-        """Start both; raises OSError when the port is taken."""
-        await self.server.start()
+    async def start(self, *, listen: bool = True) -> Self:
+        """Start all parts; raises OSError when the port is taken. Without `listen` nobody can reach it from outside."""
+        if listen:
+            await self.server.start()
+        self.controllers.start()
         self.kubelet.start()
+        self._group = asyncio.TaskGroup()
+        await self._group.__aenter__()
+        self._group.create_task(self.controllers.run(), name="controllers")
         return self
 
     async def stop(self) -> None:
-        """Stop both."""
+        """Stop all parts, in the task that started them."""
         self.kubelet.stop()
+        self.controllers.stop()
+        if self._group is not None:
+            await self._group.__aexit__(None, None, None)
+            self._group = None
         await self.server.stop()
 
     async def __aenter__(self) -> Self:

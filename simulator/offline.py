@@ -64,6 +64,9 @@ class PodResult:
     #: node -> the claims that the pod would allocate there
     allocations: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     message: str = ""
+    #: number of nodes that fit, and the total score of the chosen one (None: nothing was scored); kept without detail
+    fits_on: int = 0
+    score: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +91,28 @@ class Simulation:
         *,
         seed: int = 0,
         any_scheduler_name: bool = True,
+        detail: bool = True,
     ) -> None:
+        """`detail`: whether results name each node, with scores and reasons; it costs more than the decision."""
         self.snapshot = Snapshot()
         self.cache = SchedulerCache(self.snapshot)
         self.nominator = Nominator()
         self._pending = objects.pending
+        self._detail = detail
         #: without a configuration file every pod is judged by the one default profile
         self._any_name = any_scheduler_name
         self._percentages = {
             p.scheduler_name: p.percentage_of_nodes_to_score or configuration.percentage_of_nodes_to_score
             for p in configuration.profiles
         }
-        self._frameworks = self._build(objects, configuration, registry, gates, random.Random(seed))
-        self._hooks = {name: hooks_of(framework) for name, framework in self._frameworks.items()}
-        self._default = next(iter(self._frameworks))
+        self.frameworks = self._build(objects, configuration, registry, gates, random.Random(seed))
+        self._hooks = {name: hooks_of(framework) for name, framework in self.frameworks.items()}
+        self._default = next(iter(self.frameworks))
+        #: plugins whose refusals an added pod may undo, and the pods in the pool that they refused
+        self._near_others = {p for h in self._hooks.values() for p in woken_by(h, ASSIGNED_POD_ADD)}
+        self._wait_for_others: set[str] = set()
+        #: failures that nothing has changed since, by what decides them (without detail only)
+        self._failures: dict[tuple[Any, ...], tuple[PodResult, Attempt]] = {}
         self._fill(objects)
 
     def _build(
@@ -158,7 +169,7 @@ class Simulation:
         """Every pending pod in queue order, retried when another pod's placement or eviction may help."""
         queue = self._queue()
         for pod in self._pending:
-            if self._profile_of(pod) is not None:
+            if self.profile_of(pod) is not None:
                 queue.add(self.snapshot.shapes.pod_info(pod))
             else:
                 yield self._unclaimed(pod)
@@ -186,47 +197,60 @@ class Simulation:
 
     # --- the parts ----------------------------------------------------------------------------------------
 
-    def _profile_of(self, pod: Pod) -> str | None:
+    def profile_of(self, pod: Pod) -> str | None:
+        """The profile that a pod belongs to, None where no profile claims it."""
         if self._any_name:
             return self._default
-        return pod.spec.scheduler_name if pod.spec.scheduler_name in self._frameworks else None
+        return pod.spec.scheduler_name if pod.spec.scheduler_name in self.frameworks else None
 
     def _hooks_of(self, pod: Pod) -> ProfileHooks | None:
-        profile = self._profile_of(pod)
+        profile = self.profile_of(pod)
         return None if profile is None else self._hooks[profile]
 
     def _queue(self) -> SchedulingQueue:
         return SchedulingQueue(
             self._hooks_of,
             self.nominator,
-            self._frameworks[self._default].queue_sort.sort_key,
+            self.frameworks[self._default].queue_sort.sort_key,
             lambda: 0.0,
             QueueConfig(initial_backoff=0, max_backoff=0),
         )
 
     def _once(self, info: PodInfo) -> tuple[PodResult, Attempt | None]:
-        profile = self._profile_of(info.pod)
+        profile = self.profile_of(info.pod)
         if profile is None:
             return self._unclaimed(info.pod), None
-        framework = self._frameworks[profile]
+        framework = self.frameworks[profile]
         gated = framework.run_pre_enqueue(info.pod)
         if gated is not None:
             return _gated(info.pod, gated.message), None
+        key = None if self._detail else _decided_by(profile, info)
+        if key in self._failures:
+            known, attempt = self._failures[key]
+            return replace(known, namespace=info.pod.metadata.namespace, name=info.pod.metadata.name), attempt
         attempt = schedule_pod(framework, info, self._percentages[profile])
-        return self._result(framework, attempt), attempt
+        result = self._result(framework, attempt)
+        if key is not None and result.node is None and result.nominated_node is None:
+            self._failures[key] = result, attempt
+        return result, attempt
 
     def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
         result, attempt = self._once(item.pod_info)
         if result.node is not None:
             queue.done(item.uid)
             self.nominator.delete(item.uid)
+            self._wait_for_others.discard(item.uid)
             placed = self._place(item.pod, result.node, attempt)
-            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
+            if self._wait_for_others:
+                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
             return result
         if attempt is not None and attempt.diagnosis is not None:
             item.unschedulable_plugins = set(attempt.diagnosis.unschedulable_plugins)
             item.pending_plugins = set(attempt.diagnosis.pending_plugins)
+        if not self._near_others.isdisjoint(item.rejectors):
+            self._wait_for_others.add(item.uid)
         if result.nominated_node is not None:
+            self._failures.clear()
             self.nominator.add(item.pod_info, result.nominated_node)
         if item.attempts >= MAX_ATTEMPTS or not item.rejectors:
             queue.done(item.uid)
@@ -238,6 +262,7 @@ class Simulation:
 
     def _evict(self, queue: SchedulingQueue, victims: Sequence[PodInfo]) -> None:
         for victim in victims:
+            self._failures.clear()
             self.cache.remove_pod(victim.uid)
             queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, victim.pod, None)
             for before, after in device_claims.let_go(self._listers("ResourceClaim"), victim.pod):
@@ -247,6 +272,7 @@ class Simulation:
         devices = _devices(attempt)
         if devices is not None:
             device_claims.hold(self._listers("ResourceClaim"), devices, node)
+        self._failures.clear()
         placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self.cache.add_pod(placed)
         return placed
@@ -254,26 +280,48 @@ class Simulation:
     def _result(self, framework: Framework, attempt: Attempt) -> PodResult:
         meta = attempt.pod_info.pod.metadata
         post = attempt.post_filter
-        diagnosis = attempt.diagnosis
-        if diagnosis is None and attempt.found is not None and attempt.error is None:
-            diagnosis = framework.diagnose(attempt.found)
-        return PodResult(
+        result = PodResult(
             namespace=meta.namespace,
             name=meta.name,
             node=attempt.node_name or None,
             nominated_node=(post.nominated_node_name or None) if post is not None else None,
             victims=tuple(victim.key for victim in post.victims) if post is not None else (),
+            message=attempt.message(),
+            fits_on=attempt.feasible_count,
+            score=int(attempt.scores.total.max()) if attempt.scores is not None else None,
+        )
+        return self._with_detail(result, framework, attempt) if self._detail else result
+
+    def _with_detail(self, result: PodResult, framework: Framework, attempt: Attempt) -> PodResult:
+        """Every node by name: where it fits, how well, and why not."""
+        diagnosis = attempt.diagnosis
+        if diagnosis is None and attempt.found is not None and attempt.error is None:
+            diagnosis = framework.diagnose(attempt.found)
+        return replace(
+            result,
             feasible=tuple(attempt.feasible()),
             scores=_scores(attempt),
             reasons=diagnosis.node_statuses() if diagnosis is not None else {},
             allocations=_allocations(attempt),
-            message=attempt.message(),
         )
 
     def _unclaimed(self, pod: Pod) -> PodResult:
-        known = ", ".join(self._frameworks)
+        known = ", ".join(self.frameworks)
         text = f"no profile is named {pod.spec.scheduler_name!r}; the configuration has: {known}"
         return PodResult(pod.metadata.namespace, pod.metadata.name, message=text)
+
+
+def woken_by(hooks: ProfileHooks, event: ClusterEvent) -> frozenset[str]:
+    """The plugins whose refusals this event may undo."""
+    return hooks.any_event | {hint.plugin for hint in hooks.hints if event.matches(hint.registered.event)}
+
+
+def _decided_by(profile: str, info: PodInfo) -> tuple[Any, ...] | None:
+    """What decides a pod's fate besides the cluster; None where its own name, claims or nomination have a say."""
+    spec = info.pod.spec
+    if spec.volumes or spec.resource_claims or info.pod.status.nominated_node_name:
+        return None
+    return profile, info.shape.key, info.priority, spec.preemption_policy
 
 
 def _gated(pod: Pod, message: str) -> PodResult:

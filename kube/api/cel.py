@@ -27,6 +27,8 @@ Values = Mapping[str, Mapping[str, Any]]
 NOT_INSTALLED = "needs the CEL library, which is not installed: pip install 'podium[dra]'"
 _EXTENSIONS = ("sets", "lists", "two-var-comprehensions", "bindings", "optional", "strings")
 _KEY_NOT_FOUND = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$', re.DOTALL)
+#: an escape, a character class, or what opens a group that would be captured
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P<\w+>", re.DOTALL)
 _STATUS = re.compile(r"^[A-Z_]+: ")
 
 
@@ -82,17 +84,10 @@ class Selector:
         return self._evaluate(device)
 
     def _evaluate(self, device: DeviceValues) -> bool:
-        empty: dict[str, Mapping[str, Any]] = {domain: {} for domain in self._source.domains}
-        result = self._program.eval(
-            data={
-                "device.driver": device.driver,
-                "device.attributes": {**empty, **device.attributes},
-                "device.capacity": {**empty, **device.capacity},
-                "device.allowMultipleAllocations": device.allow_multiple_allocations,
-                "published.attributes": device.attributes,
-                "published.capacity": device.capacity,
-            }
-        )
+        try:
+            result = self._program.eval(data=self._data(device))
+        except RuntimeError as error:
+            raise SelectorError(f"CEL runtime error: {_runtime_error(str(error))}") from None
         kind = result.type().name()
         if kind == "BOOL":
             return bool(result.value())
@@ -100,11 +95,28 @@ class Selector:
             raise SelectorError(f"CEL runtime error: {_runtime_error(str(result.value()))}")
         raise SelectorError(f"CEL runtime error: CEL result of type {kind.lower()} could not be converted to bool")
 
+    def _data(self, device: DeviceValues) -> dict[str, Any]:
+        empty: dict[str, Mapping[str, Any]] = {domain: {} for domain in self._source.domains}
+        return {
+            "device.driver": device.driver,
+            "device.attributes": {**empty, **device.attributes},
+            "device.capacity": {**empty, **device.capacity},
+            "device.allowMultipleAllocations": device.allow_multiple_allocations,
+            "published.attributes": device.attributes,
+            "published.capacity": device.capacity,
+        }
+
 
 @functools.lru_cache(maxsize=4096)
 def selector(expression: str) -> Selector:
     """The selector of an expression; compiled once."""
     return Selector(expression)
+
+
+def forget_environment() -> None:
+    """Look for the library again, and compile everything anew."""
+    _environment.cache_clear()
+    selector.cache_clear()
 
 
 def device_values(
@@ -154,6 +166,8 @@ def _runtime_error(text: str) -> str:
     if missing:
         return f"no such key: {missing[1]}"
     text = _plain(text)
+    if text.startswith("Iteration budget exceeded"):
+        return "actual cost limit exceeded"
     if text.startswith("No matching overloads found"):
         return "no such overload"
     return text.replace("divide by zero", "division by zero")
@@ -234,9 +248,9 @@ def _functions(t: Any) -> dict[str, list[tuple[bool, list[Any], Any, Any]]]:
         "compareTo": [(member, [value, value], number, _compare)],
         "isGreaterThan": [(member, [value, value], yes_no, lambda a, b: _compare(a, b) > 0)],
         "isLessThan": [(member, [value, value], yes_no, lambda a, b: _compare(a, b) < 0)],
-        "find": [(member, [text, text], text, lambda s, pattern: next(iter(_found(s, pattern, 1)), ""))],
+        "find": [(member, [text, text], text, lambda s, pattern: next(iter(_found(s, pattern)), ""))],
         "findAll": [
-            (member, [text, text], t.List(text), lambda s, pattern: _found(s, pattern, -1)),
+            (member, [text, text], t.List(text), _found),
             (member, [text, text, number], t.List(text), _found),
         ],
         "isSorted": [(member, [t.LIST], yes_no, lambda v: all(a <= b for a, b in itertools.pairwise(v)))],
@@ -306,9 +320,20 @@ def _succeeds(parse: Callable[[str], object], text: str) -> bool:
     return True
 
 
-def _found(text: str, pattern: str, limit: int) -> list[str]:
-    try:
-        found = [match[0] for match in re.finditer(pattern, text)]
-    except re.error as error:
-        raise ValueError(f"illegal regex: {error}") from None
+def _found(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Whole matches, by the library's own RE2: a selector cannot make it take long."""
+    bare = _GROUP.sub(lambda part: "(?:" if part[0].startswith("(") else part[0], pattern)
+    result = _extract_all().eval(data={"text": text, "pattern": bare})
+    if result.type().name() == "ERROR":
+        raise ValueError(f"illegal regex: {_plain(str(result.value()))}")
+    found: list[str] = result.plain_value()
     return found if limit < 0 else found[:limit]
+
+
+@functools.cache
+def _extract_all() -> Any:
+    from cel_expr_python import cel
+
+    config = cel.NewEnvConfigFromYaml("name: regex\nextensions:\n- name: optional\n- name: regex\n")
+    texts = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
+    return cel.NewEnv(config=config, variables=texts).compile("regex.extractAll(text, pattern)")

@@ -151,7 +151,7 @@ class Binding:
         self._handle.event(pod, None, "Normal", "BindingConditionsPending", "Scheduling", note)
         try:
             async with asyncio.timeout(self._timeout):
-                while not self._are_ready(claims):
+                while not self._are_ready(claims):  # noqa: ASYNC110 - facts A4: at once and every 5 s
                     await asyncio.sleep(CONDITION_POLL)
         except TimeoutError:
             raise ClaimWriteError("device binding timeout") from None

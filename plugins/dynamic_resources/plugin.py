@@ -32,7 +32,6 @@ from scheduler.framework.plugin import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
-    PreScorePlugin,
     ReservePlugin,
     Scope,
     ScorePlugin,
@@ -53,7 +52,6 @@ class DynamicResources(
     PreFilterPlugin,
     FilterPlugin,
     PostFilterPlugin,
-    PreScorePlugin,
     ScorePlugin,
     ReservePlugin,
     PreBindPlugin,
@@ -242,17 +240,10 @@ class DynamicResources(
 
     # --- Score ----------------------------------------------------------------------------------------------------
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Only alternatives make one node better than another."""
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
+        """The earlier the chosen alternatives stand in their lists, the better; without alternatives all are equal."""
         devices = self._devices(state)
-        if devices is None or not devices.chooses:
-            return SKIP
-        return None
-
-    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
-        """The earlier the chosen alternatives stand in their lists, the better."""
-        devices = self._devices(state)
-        return nodes.zeros if devices is None else devices.scores(nodes)
+        return devices.scores(nodes) if devices is not None and devices.chooses else 0.0
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         """In relation to the best node."""

@@ -123,7 +123,8 @@ class ClaimWriter:
         """Until the informer shows a claim that was created here, so that its devices count as taken; not for ever."""
         try:
             async with asyncio.timeout(EXTENDED_CLAIM_WAIT):
-                while self._manager.claims.get(claim.metadata.namespace, claim.metadata.name) is None:
+                meta = claim.metadata
+                while self._manager.claims.get(meta.namespace, meta.name) is None:  # noqa: ASYNC110 - a lister tells none
                     await asyncio.sleep(_POLL)
         except TimeoutError:
             # It exists in the API server all the same, and the pod is going to be bound with it.

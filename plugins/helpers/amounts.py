@@ -20,16 +20,8 @@ from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
-#: up to this many rows are looked at one by one in Python, which then costs less than the calls of array functions
-FEW_ROWS = 12
-
 #: float64 whole numbers, or Python integers in an array of objects
 Amounts = NDArray[Any]
-
-
-def are_few(nodes: Nodes) -> bool:
-    """Whether the view is some few rows that changed, and not a cluster."""
-    return nodes.rows is not None and len(nodes.rows) <= FEW_ROWS
 
 
 def allocatable(nodes: Nodes, resource: str) -> Amounts:

@@ -186,6 +186,16 @@ def change(state: FilterState, index: PodIndex, other: PodInfo, node: NodeInfo, 
             _add(state.anti_affinity_changes, key, labels, sign)
 
 
+def is_concerned_by(state: FilterState, index: PodIndex, other: PodShape) -> bool:
+    """Whether `change` would change anything for a pod of this shape."""
+    terms = state.terms
+    return (
+        any(wants_away(index, term, state.shape) for term in other.required_anti_affinity)
+        or (terms.affinity is not None and index.means(terms.affinity, other.namespace, other.labels))
+        or any(index.means(selector, other.namespace, other.labels) for _, selector in terms.anti_affinity)
+    )
+
+
 def wants_away(index: PodIndex, term: AffinityTerm, shape: PodShape) -> bool:
     """Whether an anti-affinity term of another pod means this one."""
     return term.matches(shape.namespace, shape.labels, index.namespace_labels(shape.namespace))

@@ -92,6 +92,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """Near enough, and in no forbidden domain."""
         return filtering.allowed_mask(state.read(NAME), nodes)
 
+    def concerned_by(self, state: CycleState, shape: PodShape) -> bool:
+        """Only pods that a required term means count, and such whose own anti-affinity means the pod."""
+        self._see_namespaces(select_namespaces(shape.required_anti_affinity))
+        return filtering.is_concerned_by(state.read(NAME), self.index, shape)
+
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same for one node, with the pods that a dry run added and removed."""
         return filtering.judge_node(state.read(NAME), self.snapshot, node)

@@ -114,6 +114,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         """No constraint is broken by one more pod."""
         return filtering.allowed_mask(state.read(NAME), nodes)
 
+    def concerned_by(self, state: CycleState, shape: PodShape) -> bool:
+        """Only pods of the namespace that a constraint counts."""
+        counts: FilterState = state.read(NAME)
+        return shape.namespace == state.pod_info.shape.namespace and any(
+            each.constraint.matches(shape.labels) for each in counts.counts
+        )
+
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same for one node, with the pods that a dry run added and removed."""
         return filtering.judge_node(state.read(NAME), self.snapshot, node)

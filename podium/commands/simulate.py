@@ -22,12 +22,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         description="Schedule the pods of files on the nodes of files, offline, by the engine that podium run uses.",
     )
     files: dict[str, Any] = {"metavar": "FILE", "nargs": "+", "action": "extend"}
-    everything = "all objects of the cluster: YAML, JSON, Lists, kubectl dumps, directories, - for stdin"
+    everything = "all objects of the cluster: YAML, JSON, Lists, kubectl dumps, directories, CSV traces, - for stdin"
     some = "schedule these pods, in this order, and leave the cluster's own pending pods"
     parser.add_argument("-f", "--filename", required=True, help=everything, **files)
     parser.add_argument("--pods", default=[], help=some, **files)
     parser.add_argument("--alone", action="store_true", help="judge every pod by itself, none placed before the next")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="decides ties (default: 0)")
+    parser.add_argument("--gpu-share", action="store_true", help="let the tasks of a CSV trace share GPUs")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="format (default: table)")
     add_config_arguments(parser)
     parser.set_defaults(run=run)
@@ -37,7 +38,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Print where each pod goes and why; 2 for bad input."""
     configuration = read_configuration(args)
-    objects = load(args.filename)
+    objects = load(args.filename, gpu_share=args.gpu_share)
     pods: Sequence[Any] | None = None
     if args.pods:
         pods, objects = load_pods(args.pods, objects)

@@ -15,7 +15,7 @@ from kube.api.core import Taint
 from kube.api.tolerations import find_untolerated
 from plugins.node_resources_fit import TOO_MANY_PODS, insufficient
 from podium.explain import label_causes, pod_causes, volume_causes
-from podium.explain.amounts import amount, resource_name
+from podium.explain.amounts import amount, listed, resource_name
 from podium.explain.documents import MAX_NAMES, Cause, ResourceGap
 from podium.explain.view import View
 from scheduler.framework.diagnosis import Diagnosis
@@ -30,6 +30,8 @@ class Group:
 
     rows: Codes
     detail: str
+    #: a few words, to be put behind a number of nodes
+    brief: str
     gap: ResourceGap | None = None
 
 
@@ -44,7 +46,14 @@ def causes_of(view: View, found: Feasibility, diagnosis: Diagnosis) -> list[Caus
     causes = []
     if diagnosis.absent is not None and len(diagnosis.absent[0]):
         rows, status = diagnosis.absent
-        causes += [_cause(view, status, status.message, Group(rows, label_causes.named_nodes(view, found)))]
+        causes += [
+            _cause(
+                view,
+                status,
+                status.message,
+                Group(rows, label_causes.named_nodes(view, found), "not among the nodes it may go to"),
+            )
+        ]
     for refused in diagnosis.refused:
         for number, status in enumerate(refused.refusals.statuses):
             rows = refused.rows[refused.refusals.which == number]
@@ -61,6 +70,7 @@ def _of_all(view: View, found: Feasibility, status: Status) -> Cause:
         plugin=status.plugin,
         reason=status.message,
         detail=detail,
+        brief=status.message,
         nodes=len(names),
         names=tuple(names[:MAX_NAMES]),
         eviction_may_help=status.code is Code.UNSCHEDULABLE,
@@ -68,11 +78,17 @@ def _of_all(view: View, found: Feasibility, status: Status) -> Cause:
 
 
 def _of_status(view: View, found: Feasibility, status: Status, rows: Codes) -> Iterator[Cause]:
-    describe = DESCRIBE.get(status.plugin)
     for reason in status.reasons or ("refused without a reason",):
-        groups = describe(view, found, reason, rows) if describe is not None else iter((Group(rows, reason),))
-        for group in groups:
+        for group in described(view, found, status.plugin, reason, rows):
             yield _cause(view, status, reason, group)
+
+
+def described(view: View, found: Feasibility, plugin: str, reason: str, rows: Codes) -> Iterator[Group]:
+    """Rows that a plugin refused for a reason, in groups of which there is more to say."""
+    describe = DESCRIBE.get(plugin)
+    if describe is not None:
+        return describe(view, found, reason, rows)
+    return iter((Group(rows, reason, reason.removeprefix("node(s) ")),))
 
 
 def _cause(view: View, status: Status, reason: str, group: Group) -> Cause:
@@ -81,6 +97,7 @@ def _cause(view: View, status: Status, reason: str, group: Group) -> Cause:
         plugin=status.plugin,
         reason=reason,
         detail=group.detail,
+        brief=group.brief,
         nodes=len(group.rows),
         names=tuple(info.name for info in infos if info is not None),
         eviction_may_help=status.code is Code.UNSCHEDULABLE,
@@ -105,6 +122,7 @@ def _joined(one: Cause, other: Cause) -> Cause:
         plugin=one.plugin,
         reason=one.reason,
         detail=better.detail,
+        brief=better.brief,
         nodes=one.nodes + other.nodes,
         names=(*one.names, *other.names)[:MAX_NAMES],
         eviction_may_help=one.eviction_may_help or other.eviction_may_help,
@@ -119,13 +137,31 @@ def _resources(view: View, found: Feasibility, reason: str, rows: Codes) -> Iter
     nodes = view.snapshot.nodes
     if reason == TOO_MANY_PODS:
         allocatable, row = nodes.allocatable("pods")[rows], int(rows[0])
-        same = f"{int(allocatable[0])} pods" if np.all(allocatable == allocatable[0]) else "as many pods as they may"
         info = nodes.info(row)
-        yield Group(rows, f"{same} on each already" if len(rows) > 1 else f"{info.requested['pods']} pods already")
+        limit = info.allocatable.get("pods", 0)
+        same = f"{limit} pods are" if np.all(allocatable == limit) else "as many pods as allowed are"
+        brief = f"full ({info.requested['pods']} of {limit} pods)" if len(rows) == 1 else "full of pods"
+        yield Group(rows, f"{same} on {'each' if len(rows) > 1 else info.name} already", brief)
         return
     resource = reason.removeprefix(insufficient(""))
+    kept = nodes.free(resource)[rows] >= found.state.pod_info.shape.requests.get(resource, 0)
+    if kept.any():
+        yield _kept_for_nominated(view, found, resource, rows[kept])
+        rows = rows[~kept]
+    if not len(rows):
+        return
     gap, most = gap_of(view, found, resource, rows)
-    yield Group(rows, _gap_text(gap, most >= found.state.pod_info.shape.requests.get(resource, 0), len(rows)), gap)
+    possible = most >= found.state.pod_info.shape.requests.get(resource, 0)
+    yield Group(rows, _gap_text(gap, possible, len(rows)), gap_brief(gap, possible, len(rows)), gap)
+
+
+def _kept_for_nominated(view: View, found: Feasibility, resource: str, rows: Codes) -> Group:
+    """There is room, but pods that preemption nominated to these nodes are to have it."""
+    info = view.snapshot.nodes.info(int(rows[0]))
+    free = amount(resource, info.allocatable.get(resource, 0) - info.requested.get(resource, 0))
+    names = [pod.key for pod in view.engine.nominated_rows(found.state.pod_info).get(int(rows[0]), ())]
+    detail = f"{free} {resource_name(resource)} free on {info.name}, but kept for nominated {listed(names, 3)}"
+    return Group(rows, detail, f"kept for nominated {listed(names, 1)}")
 
 
 def gap_of(view: View, found: Feasibility, resource: str, rows: Codes) -> tuple[ResourceGap, float]:
@@ -150,14 +186,27 @@ def gap_of(view: View, found: Feasibility, resource: str, rows: Codes) -> tuple[
     return gap, float(allocatable.max())
 
 
+def gap_brief(gap: ResourceGap, possible: bool, nodes: int) -> str:
+    """`short of CPU (n7 by 250m)`, `250m CPU short`."""
+    name = resource_name(gap.resource)
+    if gap.allocatable == "0":
+        return f"without {name}"
+    if nodes == 1:
+        return f"{gap.short} {name} short"
+    return (
+        f"short of {name} ({gap.node} by {gap.short})"
+        if possible
+        else f"too small in {name} (at most {gap.allocatable})"
+    )
+
+
 def _gap_text(gap: ResourceGap, possible: bool, nodes: int) -> str:
     name = resource_name(gap.resource)
     if gap.allocatable == "0":
         return f"{gap.wanted} {name} requested, none there"
     if not possible:
-        most = f"{gap.node} has" if nodes == 1 else "any of them has, the most is"
-        where = "" if nodes == 1 else f" on {gap.node}"
-        return f"{gap.wanted} {name} requested, more than {most} ({gap.allocatable}{where})"
+        most = f"{gap.node} has" if nodes == 1 else f"any of them has, {gap.node} the most"
+        return f"{gap.wanted} {name} requested, more than {most} ({gap.allocatable})"
     most = "free" if nodes == 1 else "at most free"
     numbers = f"{gap.allocatable} allocatable, {gap.requested} requested"
     return f"{gap.wanted} {name} requested, {gap.free} {most} on {gap.node} ({numbers}): {gap.short} short"
@@ -182,17 +231,17 @@ def _taints(view: View, found: Feasibility, reason: str, rows: Codes) -> Iterato
     by_text: dict[str, list[Codes]] = {}
     for code in np.unique(codes).tolist():
         taint = first_untolerated(view, found, view.snapshot.taint_sets.values[code])
-        text = f"taint {taint_text(taint)}" if taint is not None else reason
+        text = taint_text(taint) if taint is not None else reason
         by_text.setdefault(text, []).append(rows[codes == code])
     for text, parts in by_text.items():
-        yield Group(np.concatenate(parts), text)
+        yield Group(np.concatenate(parts), f"taint {text}", f"with taint {text}")
 
 
 def _cordoned(view: View, found: Feasibility, reason: str, rows: Codes) -> Iterator[Group]:
-    yield Group(rows, "cordoned")
+    yield Group(rows, "cordoned", "cordoned")
 
 
-def _grouped(describe: Callable[[View, Feasibility, str, Codes], Iterator[tuple[Codes, str]]]) -> Describe:
+def _grouped(describe: Callable[[View, Feasibility, str, Codes], Iterator[tuple[Codes, str, str]]]) -> Describe:
     def groups(view: View, found: Feasibility, reason: str, rows: Codes) -> Iterator[Group]:
         return (Group(*each) for each in describe(view, found, reason, rows))
 

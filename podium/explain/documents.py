@@ -36,6 +36,8 @@ class Cause(Document, frozen=True):
     reason: str
     #: the same with the numbers, labels, pods or claims that it is about
     detail: str
+    #: the same in a few words, to be put behind a number of nodes: `cordoned`, `short of CPU (n7 by 250m)`
+    brief: str
     nodes: int
     names: tuple[str, ...]
     #: whether evicting pods from these nodes could help

@@ -55,10 +55,14 @@ def rules_of(pod: Pod) -> list[Rule]:
     return rules
 
 
-def node_affinity(view: View, found: Feasibility, reason: str, rows: Codes) -> Iterator[tuple[Codes, str]]:
+def node_affinity(view: View, found: Feasibility, reason: str, rows: Codes) -> Iterator[tuple[Codes, str, str]]:
     """Each node under the first rule that it breaks, with the values that the label has there."""
     if reason == NOT_ENFORCED:
-        yield rows, "the profile's own node affinity (addedAffinity) refuses them"
+        yield (
+            rows,
+            "the profile's own node affinity (addedAffinity) refuses them",
+            "refused by the profile's node affinity",
+        )
         return
     pod = found.state.pod_info.pod
     left = rows
@@ -66,12 +70,14 @@ def node_affinity(view: View, found: Feasibility, reason: str, rows: Codes) -> I
         matching = match_term(view.snapshot.select(left), rule.term)
         broken = left[~matching]
         if len(broken):
-            yield broken, f"{rule.text}: {_values(view, rule.key, broken)}" if rule.key else rule.text
+            detail = f"{rule.text}: {_values(view, rule.key, broken)}" if rule.key else rule.text
+            yield broken, detail, f"not matching {rule.text}"
         left = left[matching]
     if len(left):
         required = required_node_selector(pod)
         terms = required.node_selector_terms if required is not None else ()
-        yield left, f"none of the node affinity terms holds: {' | '.join(map(term_text, terms[:4]))}"
+        texts = " | ".join(map(term_text, terms[:4]))
+        yield left, f"none of the node affinity terms holds: {texts}", "not matching any node affinity term"
 
 
 def term_text(term: NodeSelectorTerm) -> str:
@@ -101,4 +107,6 @@ def named_nodes(view: View, found: Feasibility) -> str:
         for field in term.match_fields
         for value in field.values
     ]
-    return f"the pod may go to {listed(names)} only" if names else f"{' and '.join(found.naming)} allow other nodes only"
+    return (
+        f"the pod may go to {listed(names)} only" if names else f"{' and '.join(found.naming)} allow other nodes only"
+    )

@@ -1,4 +1,4 @@
-"""What running pods have to do with a refusal: host ports, pod affinity and anti-affinity, spreading. Used by `causes`."""
+"""What running pods have to do with a refusal: host ports, pod affinity, spreading. Used by `causes`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from scheduler.snapshot.columns import Codes
 from scheduler.snapshot.node_info import ports_conflict
 from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, PodShape
 
-Groups = Iterator[tuple[Codes, str]]
+#: rows, what is wrong there, and that in a few words
+Groups = Iterator[tuple[Codes, str, str]]
 _SHORT = {
     "kubernetes.io/hostname": "node",
     "topology.kubernetes.io/zone": "zone",
@@ -28,6 +29,11 @@ MAX_DOMAINS = 6
 def topology_text(key: str) -> str:
     """`node`, `zone`, or the key itself."""
     return _SHORT.get(key, key)
+
+
+def same(key: str) -> str:
+    """`on the same node`, `in the same zone`."""
+    return f"{'on' if _SHORT.get(key) == 'node' else 'in'} the same {topology_text(key)}"
 
 
 def term_text(term: AffinityTerm) -> str:
@@ -43,7 +49,8 @@ def host_ports(view: View, found: Feasibility, reason: str, rows: Codes) -> Grou
     """Per port, the pods that have it."""
     left = rows
     for protocol, ip, port in found.state.pod_info.shape.host_ports:
-        holders, taken = [], []
+        holders: list[str] = []
+        taken: list[int] = []
         for row in left.tolist():
             info = view.snapshot.infos[row]
             if info is not None and ports_conflict(info.used_ports, protocol, ip, port):
@@ -51,7 +58,8 @@ def host_ports(view: View, found: Feasibility, reason: str, rows: Codes) -> Grou
                 if len(holders) < MAX_DOMAINS:
                     holders += [f"{p.key} on {info.name}" for p in info.pods.values() if _has_port(p, port, protocol)]
         if taken:
-            yield np.array(taken, np.intp), f"host port {port}/{protocol} is taken by {listed(holders, 3)}"
+            detail = f"host port {port}/{protocol} is taken by {listed(holders, 3)}"
+            yield np.array(taken, np.intp), detail, f"with host port {port}/{protocol} taken"
             left = np.setdiff1d(left, taken)
 
 
@@ -82,8 +90,11 @@ def assigned(view: View) -> Iterator[tuple[int, PodInfo]]:
 
 def matching_pods(view: View, term: AffinityTerm) -> list[tuple[int, PodInfo]]:
     """The assigned pods that a term means; shapes are asked once."""
+    found = view.meant.get(term)
+    if found is not None:
+        return found
+    found = view.meant[term] = []
     namespaces, known = Namespaces(view), dict[PodShape, bool]()
-    found = []
     for row, pod in assigned(view):
         means = known.get(pod.shape)
         if means is None:
@@ -111,20 +122,20 @@ def _codes(view: View, key: str, rows: Codes) -> Codes:
 def _unmet_affinity(view: View, shape: PodShape, rows: Codes) -> Groups:
     left = rows
     for term in shape.required_affinity:
-        key, where = term.topology_key, topology_text(term.topology_key)
-        wanted = f"pod affinity wants a pod with {term_text(term)} in the same {where}"
+        key, what = term.topology_key, f"pod with {term_text(term)}"
+        wanted = f"pod affinity wants a {what} {same(key)}"
         pods = matching_pods(view, term)
         codes = _codes(view, key, left)
         missing = left[codes == 0]
         if len(missing):
-            yield missing, f"{wanted}, but the nodes lack the label {key}"
+            yield missing, f"{wanted}, but the nodes lack the label {key}", f"without label {key}"
         have = np.unique(_codes(view, key, np.array([row for row, _ in pods], np.intp)))
         lonely = left[(codes != 0) & ~np.isin(codes, have)]
         if len(lonely):
-            yield lonely, f"{wanted}: {_places(view, key, pods)}"
+            yield lonely, f"{wanted}: {_places(view, key, pods)}", f"with no {what} {same(key)}"
         left = left[np.isin(codes, have[have != 0])]
     if len(left):
-        yield left, "no pod there matches all of the pod affinity terms"
+        yield left, "no pod there matches all of the pod affinity terms", "not matching all pod affinity terms"
 
 
 def _places(view: View, key: str, pods: list[tuple[int, PodInfo]]) -> str:
@@ -140,30 +151,37 @@ def _own_anti_affinity(view: View, shape: PodShape, rows: Codes) -> Groups:
     left = rows
     for term in shape.required_anti_affinity:
         pods = matching_pods(view, term)
-        where = topology_text(term.topology_key)
         refused, names = _in_domains(view, term.topology_key, left, pods)
         if len(refused):
-            yield refused, f"pod anti-affinity to {term_text(term)} in the same {where}: {listed(names, 3)} there"
+            rule = f"pod anti-affinity to {term_text(term)} {same(term.topology_key)}"
+            yield refused, f"{rule}: {listed(names, 3)}", f"refused by {rule}"
             left = np.setdiff1d(left, refused)
 
 
 def _existing_anti_affinity(view: View, shape: PodShape, rows: Codes) -> Groups:
     """Running pods that keep this one away, by term."""
-    namespaces = Namespaces(view)
-    objecting: dict[AffinityTerm, list[tuple[int, PodInfo]]] = {}
-    known: dict[AffinityTerm, bool] = {}
+    left = rows
+    for term, pods in _objecting(view, shape).items():
+        refused, names = _in_domains(view, term.topology_key, left, pods)
+        if len(refused):
+            rule = f"pods with {term_text(term)} {same(term.topology_key)}"
+            who = f"{listed(names, 3)} {'refuses' if len(names) == 1 else 'refuse'}"
+            yield refused, f"{who} {rule} by anti-affinity", f"where {who} {rule}"
+            left = np.setdiff1d(left, refused)
+
+
+def _objecting(view: View, shape: PodShape) -> dict[AffinityTerm, list[tuple[int, PodInfo]]]:
+    found = view.objecting
+    if found is not None:
+        return found
+    found = view.objecting = {}
+    namespaces, known = Namespaces(view), dict[AffinityTerm, bool]()
     for info in view.snapshot.node_infos():
         for pod in info.pods_with_required_anti_affinity.values():
             for term in pod.shape.required_anti_affinity:
                 if known.setdefault(term, namespaces.means(term, shape)):
-                    objecting.setdefault(term, []).append((info.row, pod))
-    left = rows
-    for term, pods in objecting.items():
-        refused, names = _in_domains(view, term.topology_key, left, pods)
-        if len(refused):
-            where = topology_text(term.topology_key)
-            yield refused, f"{listed(names, 3)} refuses pods with {term_text(term)} in the same {where}"
-            left = np.setdiff1d(left, refused)
+                    found.setdefault(term, []).append((info.row, pod))
+    return found
 
 
 def _in_domains(view: View, key: str, rows: Codes, pods: list[tuple[int, PodInfo]]) -> tuple[Codes, list[str]]:
@@ -188,13 +206,15 @@ def topology_spread(view: View, found: Feasibility, reason: str, rows: Codes) ->
         missing = left[codes == 0]
         if reason == MISSING_KEY.message:
             if len(missing):
-                yield missing, f"the nodes lack the label {key}, by which the pod is to be spread"
+                detail = f"the nodes lack the label {key}, by which the pod is to be spread"
+                yield missing, detail, f"without label {key}"
             left = left[codes != 0]
             continue
         over = overdraw(counts, codes)
         skewed = left[(codes != 0) & (over > 0)]
         if len(skewed):
-            yield skewed, _spread_text(view, counts, np.unique(codes[(codes != 0) & (over > 0)]))
+            brief = f"over maxSkew {counts.constraint.max_skew} by {topology_text(key)}"
+            yield skewed, _spread_text(view, counts, np.unique(codes[(codes != 0) & (over > 0)])), brief
         left = left[(codes == 0) | (over <= 0)]
 
 

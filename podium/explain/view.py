@@ -30,7 +30,7 @@ from scheduler.framework.shape_cache import ShapeCache
 from scheduler.framework.status import Status
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo, uid_of
+from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, uid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Cluster:
 
 
 class View:
-    """One profile, asked."""
+    """One profile, asked about one pod. Lives for one explanation."""
 
     def __init__(self, framework: Framework, cache: SchedulerCache) -> None:
         self.engine = copy.copy(framework)
@@ -74,6 +74,10 @@ class View:
         self.snapshot = framework.snapshot
         self.handle = framework.handle
         self.cache = cache
+        #: the assigned pods that a term means, as (row, pod): one walk over all pods per term is enough
+        self.meant: dict[AffinityTerm, list[tuple[int, PodInfo]]] = {}
+        #: the assigned pods whose anti-affinity means the pod, by term
+        self.objecting: dict[AffinityTerm, list[tuple[int, PodInfo]]] | None = None
 
     def info(self, pod: Pod) -> PodInfo:
         """The pod as plugins see it, without a node."""

@@ -15,12 +15,14 @@ from podium.explain.view import View
 from scheduler.framework.runtime import Feasibility
 from scheduler.snapshot.columns import Codes
 
-Groups = Iterator[tuple[Codes, str]]
+Groups = Iterator[tuple[Codes, str, str]]
 
 
 def claims(view: View, found: Feasibility, reason: str, rows: Codes) -> Groups:
     """The state of each claim stands for all of these nodes."""
-    yield rows, claims_text(view, found.state.pod_info.pod) or reason
+    pod = found.state.pod_info.pod
+    names = conjoined([use.name for use in claim_uses(pod)])
+    yield rows, claims_text(view, pod) or reason, f"out of reach of claim {names}"
 
 
 def claims_text(view: View, pod: Pod) -> str:
@@ -73,7 +75,7 @@ def in_use(view: View, found: Feasibility, reason: str, rows: Codes) -> Groups:
     """Who uses the ReadWriteOncePod claim, or the disk."""
     pod = found.state.pod_info.pod
     if reason != CLAIM_IN_USE:
-        yield rows, "a disk of the pod is mounted there by another pod"
+        yield rows, "a disk of the pod is mounted there by another pod", "where a disk of it is in use"
         return
     wanted = {f"{pod.metadata.namespace}/{name}": name for name in claim_names(pod)}
     users = [
@@ -84,7 +86,7 @@ def in_use(view: View, found: Feasibility, reason: str, rows: Codes) -> Groups:
         for key in other.pvc_keys
         if key in wanted
     ]
-    yield rows, listed(users, 2) or reason
+    yield rows, listed(users, 2) or reason, "refused because its claim is in use"
 
 
 def limits(view: View, found: Feasibility, reason: str, rows: Codes) -> Groups:
@@ -98,4 +100,4 @@ def limits(view: View, found: Feasibility, reason: str, rows: Codes) -> Groups:
         for driver, volumes in sorted(new.by_driver.items())
         if driver in limit
     ]
-    yield rows, f"the pod adds {conjoined(texts)}" if texts else reason
+    yield rows, f"the pod adds {conjoined(texts)}" if texts else reason, "with as many volumes as they take"

@@ -63,21 +63,26 @@ class Diagnosis:
             for status in refused.refusals.statuses:
                 self.add_plugin_status(status)
 
-    def refused_with(self, code: Code) -> Iterator[tuple[str, Codes]]:
-        """(plugin, rows it refused with exactly that code); for Unschedulable the nodes preemption may look at."""
+    def refused_with(self, code: Code) -> Iterator[Refused]:
+        """What was refused with exactly that code; for Unschedulable the nodes preemption may look at."""
         if self.pre_filter is not None:
             if self.pre_filter.code is code:
-                yield self.pre_filter.plugin, self.snapshot.trimmed["alive"].nonzero()[0]
+                rows = self.snapshot.trimmed["alive"].nonzero()[0]
+                refusals = Refusals((self.pre_filter,), np.zeros(len(rows), np.intp))
+                yield Refused(self.pre_filter.plugin, rows, refusals)
             return
         for refused in self.refused:
-            has_code = np.array([s.code is code for s in refused.refusals.statuses], np.bool_)
-            rows = refused.rows if has_code.all() else refused.rows[has_code[refused.refusals.which]]
-            if len(rows):
-                yield refused.plugin, rows
+            statuses, which = refused.refusals.statuses, refused.refusals.which
+            has_code = np.array([s.code is code for s in statuses], np.bool_)
+            if has_code.all():
+                yield refused
+            elif has_code.any():
+                those = has_code[which]
+                yield Refused(refused.plugin, refused.rows[those], Refusals(statuses, which[those]))
 
     def rows_with_code(self, code: Code) -> Codes:
         """All rows refused with exactly that code."""
-        return np.concatenate([np.zeros(0, np.intp), *(rows for _, rows in self.refused_with(code))])
+        return np.concatenate([np.zeros(0, np.intp), *(refused.rows for refused in self.refused_with(code))])
 
     def code_of(self, row: int) -> Code:
         """The code a refused row was refused with; UnschedulableAndUnresolvable where nobody looked at it."""

@@ -128,7 +128,10 @@ class FilterPlugin(Plugin):
     reason: str = ""
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status | None:
-        """`(size,)` bool, True where the pod may go; None: to all of them. An ERROR status ends the attempt."""
+        """`(size,)` bool, True where the pod may go; None: to all of them. An ERROR status ends the attempt.
+
+        The runtime may keep the array and change it: it is a fresh one.
+        """
         mask = nodes.none
         for i, info in nodes.infos():
             status = self.filter_node(state, pod, info)
@@ -147,6 +150,13 @@ class FilterPlugin(Plugin):
         if isinstance(mask, Status):
             return mask
         return None if mask is None or mask[0] else Status(self.code, (self.reason,), self.name)
+
+    def concerned_by(self, state: CycleState, shape: PodShape) -> bool:
+        """Whether this filter's answer for a node may change when a pod of that shape leaves it (or comes).
+
+        Dry runs ask this once a shape: a filter that none of a node's pods means anything to is not asked again.
+        """
+        return self.depends_on_pods
 
     def room_needed(self, state: CycleState) -> Mapping[str, int] | None:
         """The free amounts the pod needs ("pods": 1 among them), where they are all this filter looks at.
@@ -211,9 +221,14 @@ class ScorePlugin(Plugin):
     """
 
     scope: Scope = Scope.CLUSTER
+    #: final scores are 0..100 by the formula, so that nobody has to check
+    bounded: bool = False
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
-        """`(size,)` float64, whole numbers; one float where all nodes score the same, whoever asks again."""
+        """`(size,)` float64, whole numbers; one float where all nodes score the same.
+
+        The runtime may keep the array and change it: it is a fresh one.
+        """
         scores = nodes.zeros
         for i, info in nodes.infos():
             scores[i] = self.score_node(state, pod, info)

@@ -32,7 +32,6 @@ from scheduler.framework.plugin import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
-    PreFilterResult,
     PreScorePlugin,
     QueueSortPlugin,
     Refusals,
@@ -41,6 +40,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
+from scheduler.framework.shape_patch import patch
 from scheduler.framework.status import SUCCESS, Code, Status, error, failed, unresolvable, unschedulable
 from scheduler.framework.waiting_pods import WaitingPod
 from scheduler.snapshot.columns import Codes, Mask, Vector
@@ -146,6 +146,11 @@ class Framework:
         kept_scores = {p.name for p, _ in self._kept_scores}
         self._asked_scores = [(p, w) for p, w in self.scores if p.name not in kept_scores]
         self._asked_pre_scores = [p for p in self.pre_score if p.name not in kept_scores]
+        by_row = [p for p in self._kept_filters if p.scope is Scope.ROW]
+        scored_by_row = [p for p, _ in self._kept_scores if p.scope is Scope.ROW]
+        self._has_one_node_forms = all(type(p).filter_node is not FilterPlugin.filter_node for p in by_row) and all(
+            type(p).score_node is not ScorePlugin.score_node for p in scored_by_row
+        )
         #: whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies
         self.has_scalar_plugins = any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
         handle.dry_run = self
@@ -251,13 +256,14 @@ class Framework:
         entry, state = found.entry, found.state
         if fresh:
             kept = [p for p in self._kept_filters if p.name not in state.skip_filter]
+            entry.has_one_node_forms = self._has_one_node_forms
             status = shape_cache.fill_filters(entry, kept, state, found.nodes)
             if status is None:
                 status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes)
             if status is None:
                 self.shapes.put(state.pod_info.shape.key, entry)
         else:
-            status = shape_cache.patch(entry, state, self.snapshot)
+            status = patch(entry, state, self.snapshot)
         state.skip_score |= entry.skip_score
         found.mask = entry.mask
         return status

@@ -28,7 +28,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.status import Status, error
-from scheduler.snapshot.columns import Codes, Vector
+from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 #: bytes all entries of one profile may take together
@@ -58,11 +58,13 @@ class ShapeEntry:
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     filters: list[FilterPlugin] = field(default_factory=list)
-    masks: Any = None
+    #: one mask a filter, `(rows,)` each
+    masks: list[Mask] = field(default_factory=list)
     #: all masks at once
     mask: Any = None
     scores: list[tuple[ScorePlugin, float]] = field(default_factory=list)
-    raw: Any = None
+    #: raw scores, one vector a plugin
+    raw: list[Vector] = field(default_factory=list)
     #: Σ weight·score of the plugins that do not normalise
     base: Any = None
     #: indexes into `scores` of plugins that normalise and whose raw scores differ between nodes
@@ -70,11 +72,13 @@ class ShapeEntry:
     #: weighted final scores of plugins that give all nodes the same: name -> score, and their sum
     constants: dict[str, float] = field(default_factory=dict)
     constant: float = 0.0
+    #: whether every plugin that looks at the pods on a node can be asked about one node alone
+    has_one_node_forms: bool = False
 
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        return sum(a.nbytes for a in (self.masks, self.mask, self.raw, self.base) if a is not None)
+        return sum(a.nbytes for a in (*self.masks, *self.raw, self.mask, self.base) if a is not None)
 
 
 class ShapeCache:
@@ -139,7 +143,7 @@ def fill_pre_filters(
 def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: CycleState, nodes: Nodes) -> Status | None:
     """Ask the kept filters about all rows. Returns the error of a filter that ended in one."""
     pod = state.pod_info.pod
-    masks = []
+    entry.mask = nodes.all
     for plugin in filters:
         mask = plugin.filter(state, pod, nodes)
         if isinstance(mask, Status):
@@ -147,11 +151,8 @@ def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: Cycl
         if mask is None and plugin.scope is Scope.NODE:
             continue
         entry.filters.append(plugin)
-        masks.append(np.ones(nodes.size, np.bool_) if mask is None else mask)
-    entry.masks = np.array(masks) if masks else np.empty((0, nodes.size), np.bool_)
-    entry.mask = nodes.all
-    for mask in entry.masks:
-        entry.mask &= mask
+        entry.masks.append(np.ones(nodes.size, np.bool_) if mask is None else mask)
+        entry.mask &= entry.masks[-1]
     return None
 
 
@@ -160,7 +161,6 @@ def fill_scores(
 ) -> Status | None:
     """Ask the kept scores about all rows, and sum up those that are final as they are."""
     pod = state.pod_info.pod
-    rows: list[Vector] = []
     entry.base = np.zeros(nodes.size)
     for plugin, weight in scores:
         if isinstance(plugin, PreScorePlugin):
@@ -178,14 +178,13 @@ def fill_scores(
             continue
         answer = as_vector(answer, nodes)
         if plugin.normalizes():
-            entry.varying.append(len(rows))
-        elif (wrong := out_of_range(plugin.name, answer, nodes)) is not None:
+            entry.varying.append(len(entry.raw))
+        elif not plugin.bounded and (wrong := out_of_range(plugin.name, answer, nodes)) is not None:
             return wrong
         else:
             entry.base += answer if weight == 1 else weight * answer
         entry.scores.append((plugin, weight))
-        rows.append(answer)
-    entry.raw = np.array(rows) if rows else np.empty((0, nodes.size))
+        entry.raw.append(answer)
     return None
 
 
@@ -197,48 +196,6 @@ def _add_constant(
     final = plugin.normalize(state, state.pod_info.pod, np.full(first.size, raw), first)
     entry.constants[plugin.name] = weight * float(final[0]) if final.size else 0.0
     entry.constant = sum(entry.constants.values())
-
-
-def patch(entry: ShapeEntry, state: CycleState, snapshot: Snapshot) -> Status | None:
-    """Bring an entry up to date with the rows whose pods changed."""
-    if entry.version == snapshot.version:
-        return None
-    rows = snapshot.changed_since(entry.version)
-    status = _patch_rows(entry, state, snapshot, rows) if len(rows) else None
-    if status is None:
-        # Not before: after an error or a plugin's exception the rows are still to be asked about.
-        entry.version = snapshot.version
-    return status
-
-
-def _patch_rows(entry: ShapeEntry, state: CycleState, snapshot: Snapshot, rows: Codes) -> Status | None:
-    view, pod = snapshot.select(rows), state.pod_info.pod
-    for i, plugin in enumerate(entry.filters):
-        if plugin.scope is Scope.ROW:
-            mask = plugin.filter(state, pod, view)
-            if isinstance(mask, Status):
-                return filter_error(plugin.name, mask)
-            entry.masks[i, rows] = True if mask is None else mask
-    entry.mask[rows] = entry.masks.take(rows, axis=1).all(axis=0) & view.column("alive")
-    return _patch_scores(entry, state, view, rows)
-
-
-def _patch_scores(entry: ShapeEntry, state: CycleState, view: Nodes, rows: Codes) -> Status | None:
-    if entry.raw is None:
-        return None
-    for i, (plugin, weight) in enumerate(entry.scores):
-        if plugin.scope is not Scope.ROW:
-            continue
-        answer = plugin.score(state, state.pod_info.pod, view)
-        if isinstance(answer, Status):
-            return score_error("Score", plugin.name, answer)
-        answer = as_vector(answer, view)
-        if not plugin.normalizes():
-            if (wrong := out_of_range(plugin.name, answer, view)) is not None:
-                return wrong
-            entry.base[rows] += weight * (answer - entry.raw[i].take(rows))
-        entry.raw[i, rows] = answer
-    return None
 
 
 def filter_error(plugin: str, status: Status) -> Status:

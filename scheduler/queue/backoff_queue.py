@@ -1,7 +1,7 @@
 """backoffQ: pods that were refused or failed a moment ago and must wait a little (facts 2.8).
 
-Two heaps: pods refused by a plugin may be taken early when the scheduler is idle; pods that failed by an error
-may not, since an error comes back as long as its cause is there.
+Two heaps: refused pods that an event may have helped are taken early when the scheduler is idle; pods that failed by
+an error, or after Permit, are not, since the cause may still be there.
 
 Owner: the scheduling queue. Times in seconds of the queue's clock.
 """
@@ -20,7 +20,7 @@ from scheduler.queue.queued_pod import QueuedPodInfo
 class BackoffQueue:
     """Pods by the end of their backoff, then by QueueSort within the same whole second."""
 
-    __slots__ = ("_errors", "_refused", "_whole_seconds", "initial", "maximum")
+    __slots__ = ("_eager", "_patient", "_whole_seconds", "initial", "maximum")
 
     def __init__(
         self, initial: float, maximum: float, sort_key: Callable[[QueuedPodInfo], Any], *, whole_seconds: bool = True
@@ -33,8 +33,8 @@ class BackoffQueue:
         def order(item: QueuedPodInfo) -> tuple[float, Any]:
             return (item.backoff_expiration, sort_key(item))
 
-        self._refused: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
-        self._errors: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
+        self._eager: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
+        self._patient: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
 
     def duration(self, item: QueuedPodInfo) -> float:
         """min(initial·2^(k-1), max), k = errors in a row if there are any, else refusals; 0 for a first-time pod."""
@@ -58,33 +58,33 @@ class BackoffQueue:
 
     def push(self, item: QueuedPodInfo) -> None:
         """Add a pod."""
-        (self._errors if item.consecutive_errors else self._refused).push(item.uid, item)
+        (self._patient if item.sits_out else self._eager).push(item.uid, item)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
         """Take a pod out."""
-        return self._refused.remove(uid) or self._errors.remove(uid)
+        return self._eager.remove(uid) or self._patient.remove(uid)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
         """The pod, if it is here."""
-        return self._refused.get(uid) or self._errors.get(uid)
+        return self._eager.get(uid) or self._patient.get(uid)
 
     def pop_early(self) -> QueuedPodInfo | None:
-        """The first pod that was refused, though its backoff is not over; pods that failed by error wait."""
-        return self._refused.pop()
+        """The first pod that an event may have helped, though its backoff is not over."""
+        return self._eager.pop()
 
     def pop_expired(self, now: float) -> QueuedPodInfo | None:
         """A pod whose backoff is over."""
-        for heap in (self._refused, self._errors):
+        for heap in (self._eager, self._patient):
             first = heap.peek()
             if first is not None and first.backoff_expiration <= now:
                 return heap.pop()
         return None
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._refused or uid in self._errors
+        return uid in self._eager or uid in self._patient
 
     def __len__(self) -> int:
-        return len(self._refused) + len(self._errors)
+        return len(self._eager) + len(self._patient)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return chain(self._refused, self._errors)
+        return chain(self._eager, self._patient)

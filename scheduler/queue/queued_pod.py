@@ -30,6 +30,8 @@ class QueuedPodInfo:
     flushed: bool = False
     #: activated while in flight, or its node was taken from under it: no backoff and no hint holds it back
     at_once: bool = False
+    #: put back though nothing has happened that could help: even an idle scheduler lets its backoff end
+    sits_out: bool = False
 
     @property
     def uid(self) -> str:

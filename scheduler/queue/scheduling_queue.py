@@ -176,6 +176,7 @@ class SchedulingQueue:
             return Strategy.IMMEDIATELY
         if not item.rejectors or item.uid not in self._in_flight:
             # Past Permit no events are kept for the pod: it would wait for one that has happened already.
+            item.sits_out = True
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         for missed in self._in_flight.events_for(item.uid):
@@ -312,7 +313,7 @@ class SchedulingQueue:
         item.unschedulable_plugins = set()
         item.pending_plugins = set()
         item.gating_plugin = item.gating_message = ""
-        item.at_once = False
+        item.at_once = item.sits_out = False
         self._in_flight.start(item.uid)
         self._flying[item.uid] = item
         return item
@@ -386,6 +387,10 @@ class SchedulingQueue:
             *((item, "gated" if item.gated else "unschedulable") for item in self._unschedulable.values()),
             *((item, "in flight") for item in self._flying.values()),
         ]
+
+    def unschedulable_pods(self) -> Iterable[QueuedPodInfo]:
+        """The pods that wait in the pool for an event, gated ones included."""
+        return self._unschedulable.values()
 
     def lengths(self) -> dict[str, int]:
         """Pods per pool, for the pending_pods gauge."""

@@ -9,6 +9,7 @@ Owner: SchedulerCache (it alone calls the methods under "reported by the cache")
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +21,8 @@ from scheduler.snapshot.interning import Interner
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
 
-PODS, CPU, MEMORY, EPHEMERAL_STORAGE = range(4)
+#: changes that are remembered one by one
+RECENT = 256
 
 
 class RowIndex(Protocol):
@@ -55,6 +57,8 @@ class Snapshot:
         self.wide_resources: set[str] = set()
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
         self.label_values: dict[str, LabelValues] = {}
+        #: (version, row) of the latest changes
+        self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT)
         self._free_rows: list[int] = []
         self._dirty: dict[int, bool] = {}
         self._indexes: dict[type[Any], RowIndex] = {}
@@ -108,6 +112,17 @@ class Snapshot:
         """Rows whose node or pods changed after that version."""
         changed: Codes = (self.trimmed["row_version"] > version).nonzero()[0]
         return changed
+
+    def few_changed_since(self, version: int, limit: int) -> set[int] | None:
+        """The same rows where they are few; None where there are more than `limit`, or nobody remembers."""
+        rows: set[int] = set()
+        for changed, row in reversed(self._recent):
+            if changed <= version:
+                return rows
+            rows.add(row)
+            if len(rows) > limit:
+                return None
+        return None
 
     def index(self, kind: type[I]) -> I:
         """The snapshot's one index of that kind; the first call builds it from what is there."""
@@ -196,6 +211,7 @@ class Snapshot:
         versions = self.trimmed["row_version"]
         for row, node_changed in self._dirty.items():
             versions[row] = self.version
+            self._recent.append((self.version, row))
             info = self.infos[row]
             if info is None:
                 self._clear_row(row)

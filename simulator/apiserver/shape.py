@@ -7,9 +7,13 @@ strings, quantities are quantities. What has passed may still break rules: `vali
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kube.api.quantity import QuantityError, canonical, nanos
 from simulator.apiserver.errors import Object, bad_request
+from simulator.apiserver.field_validation import FieldCheck
 from simulator.apiserver.resources import Resource
+from simulator.apiserver.schema import struct_of
 
 _QUANTITY_RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
@@ -66,8 +70,8 @@ _AMOUNTS = "limits requests overhead capacity allocatable"
 _FREE = frozenset([*_USER_KEYS.split(), *_AMOUNTS.split(), "conditions"])
 
 
-def check_shape(resource: Resource, obj: Any) -> Object:
-    """Refuse what the real server could not decode into its types; gives the object back."""
+def check_shape(resource: Resource, obj: Any, fields: FieldCheck | None = None) -> Object:
+    """Refuse what the real server could not decode into its types, and drop what they do not have; gives it back."""
     if not isinstance(obj, dict):
         raise bad_request(f"{_cannot(resource)}: a JSON object is expected")
     named = obj.get("kind", resource.kind), obj.get("apiVersion", resource.api_version)
@@ -82,11 +86,26 @@ def check_shape(resource: Resource, obj: Any) -> Object:
         raise bad_request(f"{_cannot(resource)}: metadata: a JSON object is expected")
     for key in ("labels", "annotations"):
         _check_strings(resource, metadata, key)
-    if resource.strategic_merge:
+    if _misfit(resource, obj):
         _check_fields(resource, "", obj)
+        (fields or FieldCheck()).drop_unknown(resource, obj)
+        if misfit := _misfit(resource, obj):
+            raise bad_request(f"{_cannot(resource)}: {misfit}")
     for path, amounts in quantity_maps(resource, obj):
         _check_quantities(resource, path, amounts)
     return obj
+
+
+def _misfit(resource: Resource, obj: Object) -> str:
+    """Tell in one step whether an object is well-formed all over, as nearly all are: "", or what is not."""
+    struct = struct_of(resource)
+    if struct is None:
+        return ""
+    try:
+        msgspec.convert(obj, struct)
+    except msgspec.ValidationError as error:
+        return str(error).replace("`$.", "`")
+    return ""
 
 
 def _cannot(resource: Resource) -> str:

@@ -1,37 +1,28 @@
-"""A hollow kubelet for all nodes at once: bound pods become Running, deleted pods go.
+"""The kubelets of all nodes of one server, in one object: hollow, but with the structure of the real one.
 
-    pod bound to a known node ── start_delay ──► Running and Ready
-    deletionTimestamp set     ── stop_delay  ──► gone (grace 0)
+    kubelet = HollowKubelet(server, start_delay=2.0)
+    kubelet.start()
+    kubelet.fail("node-7")       # silent and dead to the world, until
+    kubelet.recover("node-7")
 
-It follows the server's store in process, keeps one queue of what is due for all nodes, and arms one timer for the
-earliest of it: an idle node costs nothing. It runs nothing and has no tasks. Owner: `Cluster`.
+It follows the server's store in process and hands each node's sync loop its news. All nodes share one timer, one
+runtime, one pool of pod workers: an idle node costs nothing but its heartbeat. It has no tasks. Owner: `Cluster`.
 """
 
 import asyncio
-import heapq
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Literal, NamedTuple
 
-from simulator.apiserver.errors import ApiError, Object
+from simulator.apiserver.errors import Object
 from simulator.apiserver.server import ApiServer
-from simulator.apiserver.verbs import DeleteOptions
-from simulator.apiserver.watch_cache import Event, Key, Revision, View
-
-BATCH = 200  # pods changed in one turn of the event loop
-
-Step = Literal["start", "stop"]
-
-
-class Due(NamedTuple):
-    """Something to do to one pod; `order` keeps those due at the same time in the order they came."""
-
-    when: float
-    order: int
-    step: Step
-    key: Key
-    uid: str
+from simulator.apiserver.watch_cache import Event, Key, View
+from simulator.controllers.api import Api
+from simulator.kubelet.heartbeats import Heartbeats
+from simulator.kubelet.pod_workers import Delays, PodWorkers
+from simulator.kubelet.runtime import FakeRuntime
+from simulator.kubelet.sync_loop import SyncLoop
+from simulator.kubelet.timers import Timers
 
 
 class HollowKubelet:
@@ -45,26 +36,34 @@ class HollowKubelet:
         stop_delay: float = 0.0,
         jitter: float = 0.0,
         seed: int = 0,
+        heartbeat: float = 0.0,
+        status_interval: float = 300.0,
     ) -> None:
+        """Delays and intervals in seconds; a heartbeat of 0 is none."""
         self._server = server
-        self._pods = server.resource("pods")
-        self._delays: dict[Step, float] = {"start": start_delay, "stop": stop_delay}
+        self._api = Api(server)
+        self._delays = Delays(start_delay, stop_delay)
         self._jitter = jitter
         self._random = random.Random(seed)
-        self._due: list[Due] = []
-        self._order = 0
-        self._planned: dict[Key, tuple[str, Step]] = {}
-        self._without_node: defaultdict[str, set[Key]] = defaultdict(set)
-        self._addresses = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timers = Timers()
+        self._runtime = FakeRuntime(self._timers, self._now, self._lifecycle)
+        self.workers = PodWorkers(self._api, self._timers, self._runtime, self)
+        self._heartbeats = (
+            Heartbeats(self._api, self._timers, self.is_alive, lease=heartbeat, status=status_interval)
+            if heartbeat
+            else None
+        )
+        self._loops: dict[str, SyncLoop] = {}
+        self._pods: defaultdict[str, set[Key]] = defaultdict(set)
         self._unfollow: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin with the pods that are there, and follow the store from now on; needs a running event loop."""
-        for revision in self._server.store.collection("pods").seen(View()):
-            self._consider(revision)
+        """Begin with what is there, and follow the store from now on; needs a running event loop."""
         store = self._server.store
+        for revision in store.collection("nodes").seen(View()):
+            self._add_node(revision.obj["metadata"]["name"])
+        for revision in store.collection("pods").seen(View()):
+            self._pod_is_here(revision.key, revision.obj)
         self._unfollow = [store.listen("pods", self._on_pod), store.listen("nodes", self._on_node)]
 
     def stop(self) -> None:
@@ -72,145 +71,109 @@ class HollowKubelet:
         for unfollow in self._unfollow:
             unfollow()
         self._unfollow = []
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due.clear()
-        self._planned.clear()
-        self._without_node.clear()
+        self._timers.stop()
+        self._loops.clear()
+        self._pods.clear()
 
-    # --- finding out what is due -----------------------------------------------------------------------------------
+    # --- failing nodes ---------------------------------------------------------------------------------------------
+
+    def is_alive(self, node: str) -> bool:
+        """Whether a node is there and has not failed."""
+        loop = self._loops.get(node)
+        return loop is not None and loop.alive
+
+    def fail(self, node: str) -> None:
+        """The node falls silent: no heartbeats, and nothing that is asked of it happens."""
+        self._loops[node].alive = False
+
+    def recover(self, node: str) -> None:
+        """The node is back, with the containers it had, and catches up with what it should be."""
+        loop = self._loops.get(node)
+        if loop is None or loop.alive:
+            return
+        loop.alive = True
+        pods = (self._api.get("pods", key) for key in sorted(self._pods[node]))
+        loop.housekeeping([pod for pod in pods if pod is not None])
+        if self._heartbeats is not None:
+            self._heartbeats.begin(node)
+
+    # --- the config channel ----------------------------------------------------------------------------------------
 
     def _on_pod(self, event: Event) -> None:
-        if event.type == "DELETED":
-            self._planned.pop(event.revision.key, None)
-            self._without_node.get(event.revision.obj["spec"].get("nodeName") or "", set()).discard(event.revision.key)
-        else:
-            self._consider(event.revision)
-
-    def _on_node(self, event: Event) -> None:
-        if event.type != "ADDED":
-            return
-        pods = self._server.store.collection("pods")
-        for key in self._without_node.pop(event.revision.key[1], ()):
-            if (revision := pods.get(key)) is not None:
-                self._consider(revision)
-
-    def _consider(self, revision: Revision) -> None:
-        pod = revision.obj
+        pod, key = event.revision.obj, event.revision.key
         node = pod["spec"].get("nodeName")
         if not node:
             return
-        if self._server.store.collection("nodes").get(("", node)) is None:
-            self._without_node[node].add(revision.key)
-        elif "deletionTimestamp" in pod["metadata"]:
-            self._plan("stop", revision)
-        elif (pod.get("status") or {}).get("phase", "Pending") == "Pending":
-            self._plan("start", revision)
-
-    def _plan(self, step: Step, revision: Revision) -> None:
-        plan = (revision.obj["metadata"]["uid"], step)
-        if self._planned.get(revision.key) == plan:
+        if event.type == "DELETED":
+            self._pods[node].discard(key)
+            if (loop := self._loops.get(node)) is not None and loop.alive:
+                loop.pod_removed(pod)
             return
-        self._planned[revision.key] = plan
-        delay = self._delays[step] + self._random.random() * self._jitter
-        when = asyncio.get_running_loop().time() + delay
-        self._order += 1
-        heapq.heappush(self._due, Due(when, self._order, step, revision.key, plan[0]))
-        self._arm()
+        before = event.before.obj if event.before is not None else None
+        if before is None or before["spec"].get("nodeName") != node:
+            self._pod_is_here(key, pod)
+        elif (loop := self._loops.get(node)) is not None and loop.alive:
+            loop.pod_updated(before, pod)
 
-    def _arm(self) -> None:
-        """Set the timer to what is due first."""
-        if not self._due:
+    def _pod_is_here(self, key: Key, pod: Object) -> None:
+        node = pod["spec"].get("nodeName")
+        if not node:
             return
-        when = self._due[0].when
-        if self._timer is not None and self._timer_at <= when:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        # The time is kept here: a handle of uvloop for something due at once does not know it.
-        self._timer_at = when
-        self._timer = asyncio.get_running_loop().call_at(when, self._work)
+        self._pods[node].add(key)
+        loop = self._loops.get(node)
+        if loop is not None and loop.alive:
+            loop.pod_added(pod)
 
-    # --- doing it ------------------------------------------------------------------------------------------------
+    def _on_node(self, event: Event) -> None:
+        name = event.revision.key[1]
+        if event.type == "ADDED":
+            self._add_node(name)
+            for key in sorted(self._pods[name]):
+                pod = self._api.get("pods", key)
+                if pod is not None:
+                    self._loops[name].pod_added(pod)
+        elif event.type == "DELETED":
+            self._remove_node(name)
 
-    def _work(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        for _ in range(BATCH):
-            if not self._due or self._due[0].when > now:
-                break
-            self._do(heapq.heappop(self._due))
-        self._arm()
+    def _add_node(self, name: str) -> None:
+        self._loops[name] = SyncLoop(name, self._api, self.workers, self._runtime)
+        if self._heartbeats is not None:
+            self._heartbeats.begin(name)
 
-    def _do(self, due: Due) -> None:
-        if self._planned.get(due.key) != (due.uid, due.step):
-            return
-        revision = self._server.store.collection("pods").get(due.key)
-        if revision is None:
-            return
-        if due.step == "start":
-            running = self._running(revision.obj)
-            self._server.verbs.commit(self._pods, revision, running)
-            self._planned.pop(due.key, None)
-            return
-        try:
-            self._server.verbs.delete(self._pods, *due.key, DeleteOptions(grace_seconds=0, uid=due.uid))
-        except ApiError as error:  # it went by itself in between
-            if error.code != 404:
-                raise
+    def _remove_node(self, name: str) -> None:
+        """The machine is gone, and with it all that ran there; its pods are for the garbage collector."""
+        loop = self._loops.pop(name, None)
+        for uid in list(loop.account.admitted) if loop is not None else ():
+            self.workers.forget(uid)
+        if self._heartbeats is not None:
+            self._heartbeats.end(name)
 
-    def _running(self, pod: Object) -> Object:
-        """Give the pod as it looks once all its containers run."""
-        now = self._server.verbs.now()
-        host = self._host_address(pod["spec"]["nodeName"])
-        address = host if pod["spec"].get("hostNetwork") else self._next_address()
-        known = pod.get("status") or {}
-        kept = [c for c in known.get("conditions") or () if c.get("type") not in _RUNNING_CONDITIONS]
-        conditions = [
-            {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-            for kind in _RUNNING_CONDITIONS
-        ]
-        status = {
-            **known,
-            "phase": "Running",
-            "observedGeneration": pod["metadata"].get("generation", 0),
-            "conditions": conditions + kept,
-            "hostIP": host,
-            "hostIPs": [{"ip": host}],
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "startTime": now,
-            "containerStatuses": [_container_status(c, now) for c in pod["spec"].get("containers") or ()],
-        }
-        return {**pod, "metadata": dict(pod["metadata"]), "status": status}
+    # --- what the parts ask ----------------------------------------------------------------------------------------
 
-    def _host_address(self, node: str) -> str:
-        revision = self._server.store.collection("nodes").get(("", node))
-        status = (revision.obj.get("status") or {}) if revision else {}
-        for address in status.get("addresses") or ():
+    def delays(self) -> Delays:
+        """How long the next pod takes to start or stop."""
+        more = self._random.random() * self._jitter if self._jitter else 0.0
+        return Delays(self._delays.start + more, self._delays.stop + more)
+
+    def host_address(self, node: str) -> str:
+        """The address of a node."""
+        found = self._api.get("nodes", ("", node)) or {}
+        for address in (found.get("status") or {}).get("addresses") or ():
             if address.get("type") == "InternalIP":
                 return str(address["address"])
         return "127.0.0.1"
 
-    def _next_address(self) -> str:
-        """Give each pod an address of its own below 10.128.0.0/9."""
-        self._addresses = (self._addresses + 1) % 2**23
-        number = self._addresses
-        return f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+    def pod_ended(self, pod: Object) -> None:
+        """All containers of a pod have ended."""
+        loop = self._loops.get(pod["spec"]["nodeName"])
+        if loop is not None:
+            loop.pod_ended(pod["metadata"]["uid"])
 
+    def _lifecycle(self, uid: str, event: str) -> None:
+        box = self._runtime.get(uid)
+        loop = self._loops.get(box.node) if box is not None else None
+        if loop is not None:
+            loop.lifecycle(uid)
 
-_RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-
-
-def _container_status(container: Object, now: str) -> Object:
-    return {
-        "name": container["name"],
-        "state": {"running": {"startedAt": now}},
-        "lastState": {},
-        "ready": True,
-        "restartCount": 0,
-        "image": container.get("image", ""),
-        "imageID": "",
-        "started": True,
-    }
+    def _now(self) -> tuple[str, float]:
+        return self._api.now(), asyncio.get_running_loop().time()

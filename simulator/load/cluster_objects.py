@@ -69,9 +69,9 @@ class ClusterObjects:
         return self.others.get(kind, ())
 
 
-def load(paths: Iterable[str]) -> ClusterObjects:
-    """The cluster that all objects of these files make up; raises LoadError."""
-    return _Load(ClusterObjects()).run(paths)
+def load(paths: Iterable[str], *, gpu_share: bool = False) -> ClusterObjects:
+    """The cluster that all objects of these files make up; raises LoadError. `gpu_share`: see `traces`."""
+    return _Load(ClusterObjects()).run(paths, gpu_share=gpu_share)
 
 
 def load_pods(paths: Iterable[str], cluster: ClusterObjects | None = None) -> tuple[tuple[Pod, ...], ClusterObjects]:
@@ -144,9 +144,9 @@ class _Load:
         self._census = Census()
         self._shared_spec: tuple[Any, PodSpec | None] = (None, None)
 
-    def run(self, paths: Iterable[str]) -> ClusterObjects:
+    def run(self, paths: Iterable[str], *, gpu_share: bool = False) -> ClusterObjects:
         paths = list(paths)
-        documents = list(read(paths, self._problems))
+        documents = list(read(paths, self._problems, gpu_share=gpu_share))
         self._defaults = Defaults(self._priority_classes(documents), self._problems)
         for document in documents:
             self._take(document)

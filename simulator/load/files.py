@@ -1,4 +1,6 @@
-"""Files into documents: YAML, JSON, Lists, dumps, directories, gzip, stdin. What an object means is decided elsewhere.
+"""Files into documents: YAML, JSON, Lists, dumps, directories, gzip, stdin, and cluster traces as CSV.
+
+What an object means is decided elsewhere.
 
 `read(paths, problems)` is for `simulator.load` only. JSON stays undecoded bytes until `Document.body` is asked for, so
 a dump of 100,000 pods never exists as dicts all at once.
@@ -18,6 +20,7 @@ from typing import Any
 import msgspec
 
 from simulator.load.problems import Origin, Problems
+from simulator.load.traces import TraceError, bodies
 from simulator.load.yaml_documents import YAMLError, load_documents
 
 STDIN = "-"
@@ -69,7 +72,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         return body
 
 
-def read(paths: Iterable[str], problems: Problems) -> Iterator[Document]:
+def read(paths: Iterable[str], problems: Problems, *, gpu_share: bool = False) -> Iterator[Document]:
     """The objects of all files in the order given, a directory's files sorted by path."""
     seen_stdin = False
     for path in paths:
@@ -79,8 +82,21 @@ def read(paths: Iterable[str], problems: Problems) -> Iterator[Document]:
         seen_stdin = seen_stdin or path == STDIN
         for name, from_directory in _files_of(path, problems):
             data = _bytes_of(name, problems)
-            if data is not None:
+            if data is not None and name.removesuffix(".gz").endswith(".csv"):
+                yield from _trace(name, data, problems, gpu_share)
+            elif data is not None:
                 yield from _documents(name, data, from_directory, problems)
+
+
+def _trace(name: str, data: bytes, problems: Problems, gpu_share: bool) -> Iterator[Document]:
+    try:
+        for number, body in enumerate(bodies(name, data.decode(), gpu_share=gpu_share), start=1):
+            yield Document(Origin(name, number), body["kind"], body["apiVersion"], body)
+    except UnicodeDecodeError:
+        problems.error(name, "not UTF-8 text")
+    except TraceError as error:
+        where, _, text = str(error).partition(": ")
+        problems.error(where, text)
 
 
 def _files_of(path: str, problems: Problems) -> list[tuple[str, bool]]:

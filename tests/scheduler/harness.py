@@ -1,7 +1,7 @@
 """A profile made of a test's own plugins, on the real cache, snapshot, nominator and runtime.
 
-    cluster = Cluster(Even, nodes=[make_node("n1"), make_node("n2")])
-    cluster.attempt(make_pod("web")).node_name
+cluster = Cluster(Even, nodes=[make_node("n1"), make_node("n2")])
+cluster.attempt(make_pod("web")).node_name
 """
 
 import random

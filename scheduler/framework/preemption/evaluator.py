@@ -69,7 +69,7 @@ class Evaluator:
             return None, unschedulable(refused)
         self._budgets.refresh(self._listed.list())
         search = Search(self._handle, state, diagnosis, self._budgets)
-        nodes = len(search.rows)
+        nodes = search.size
         start = self._handle.random.randrange(nodes) if nodes else 0
         found = search.run(start, number_of_candidates(nodes, self._percentage, self._absolute))
         if found:

@@ -143,8 +143,6 @@ class Room:
         self._columns = [AMOUNTS + snapshot.resource_index[name] for name in needed if name in snapshot.resource_index]
         sums = self._index.below(priority)
         self._number: Vector = sums[PODS][: nodes.size]
-        #: `(size,)` some pod there has lower priority
-        self.has_lower: Mask = self._number > 0
         #: `(needed, size)` what is left of the needed resources with the pod there and all lower ones gone
         self._spare = np.empty((len(needed), nodes.size))
         for i, (resource, amount) in enumerate(needed.items()):

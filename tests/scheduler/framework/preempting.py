@@ -18,7 +18,6 @@ from plugins.node_resources_fit import NodeResourcesFit
 from plugins.priority_sort import PrioritySort
 from plugins.taint_toleration import TaintToleration
 from scheduler.cache import SchedulerCache
-from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin, Plugin, PreFilterPlugin
@@ -30,18 +29,23 @@ from scheduler.queue.nominator import Nominator
 from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import make_pod
+from tests.plugins.harness import ListedObjects
 
 FILTERS: tuple[type[FilterPlugin], ...] = (TaintToleration, NodePorts, NodeResourcesFit)
 
 
-class FitWithoutArithmetic(NodeResourcesFit):
-    """The same filter, but nothing can be told from amounts alone: every node takes a dry run."""
+def asked_in_full(filters: Sequence[type[FilterPlugin]]) -> list[type[FilterPlugin]]:
+    """The same filters, but nothing is known of them beforehand: every dry run asks all of them."""
+    ignorant = {
+        "fewer_pods_help": False,
+        "depends_on_pods": True,
+        "concerned_by": lambda self, state, shape: True,
+        "room_needed": lambda self, state: None,
+    }
+    return [type(plugin.__name__, (plugin,), ignorant) for plugin in filters]
 
-    def room_needed(self, state: CycleState) -> Mapping[str, int] | None:
-        return None
 
-
-ONE_BY_ONE: tuple[type[FilterPlugin], ...] = (TaintToleration, NodePorts, FitWithoutArithmetic)
+ONE_BY_ONE = asked_in_full(FILTERS)
 
 
 def on(node: str, name: str, **fields: Any) -> Pod:
@@ -67,16 +71,6 @@ def budget(
     )
 
 
-class Objects:
-    """A lister over a list that a test may change."""
-
-    def __init__(self, objects: Iterable[Any] = ()) -> None:
-        self.objects = list(objects)
-
-    def list(self) -> Iterable[Any]:
-        return self.objects
-
-
 class Cluster:
     """Nodes, pods, budgets, and one profile that preempts."""
 
@@ -99,7 +93,8 @@ class Cluster:
             self.cache.add_node(node)
         for pod in pods:
             self.cache.add_pod(pod)
-        self.budgets = Objects(budgets)
+        #: kind -> the objects that plugins may list
+        self.listed: dict[str, ListedObjects] = {"PodDisruptionBudget": ListedObjects(budgets)}
         self.nominator = Nominator()
         self.waiting_pods = WaitingPods()
         #: what happened beside the API server, in order
@@ -110,7 +105,7 @@ class Cluster:
         self.handle = Handle(
             snapshot=self.snapshot,
             profile="podium",
-            listers=lambda kind: self.budgets,  # type: ignore[arg-type,return-value]
+            listers=lambda kind: self.listed.setdefault(kind, ListedObjects()),
             nominator=self.nominator,
             waiting_pods=self.waiting_pods,
             random=random.Random(seed),

@@ -23,7 +23,9 @@ def state(cluster: Cluster) -> CycleState:
 # --- Reserve -----------------------------------------------------------------------------------------------------
 
 
-def reserving(name: str, log: list[str], answer: Status | Exception | None = None, *, undo: Exception | None = None) -> Any:
+def reserving(
+    name: str, log: list[str], answer: Status | Exception | None = None, *, undo: Exception | None = None
+) -> Any:
     class Reserving(ReservePlugin):
         def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
             log.append(f"reserve {name}")
@@ -101,7 +103,9 @@ async def pre_bind(cluster: Cluster) -> Status | None:
     [
         pytest.param([("A", {}), ("B", {})], "A()AB()B", id="one after the other"),
         pytest.param(
-            [("A", {"parallel": True}), ("B", {"parallel": True})], "A(B()A)B", id="neighbours that allow it run together"
+            [("A", {"parallel": True}), ("B", {"parallel": True})],
+            "A(B()A)B",
+            id="neighbours that allow it run together",
         ),
         pytest.param(
             [("A", {"parallel": True}), ("X", {}), ("B", {"parallel": True})],

@@ -13,7 +13,10 @@ from tests.scheduler.harness import Cluster
 NO_ROOM = "Insufficient cpu"
 TAINTS = "node(s) had untolerated taint(s)"
 ABSENT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-PREEMPTION = "preemption: 0/5 nodes are available: 2 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod."
+PREEMPTION = (
+    "preemption: 0/5 nodes are available: 2 Preemption is not helpful for scheduling, "
+    "3 No preemption victims found for incoming pod."
+)
 
 
 def diagnosis(

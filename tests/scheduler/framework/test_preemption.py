@@ -4,9 +4,10 @@ import pytest
 
 from config.types import DefaultPreemptionArgs
 from kube.api.meta import Condition
-from scheduler.framework.preemption.candidates import filters_to_ask, number_of_candidates
+from scheduler.framework.preemption.candidates import number_of_candidates
 from scheduler.framework.preemption.choice import badness, choose
 from scheduler.framework.preemption.dry_run import Candidate, by_importance
+from scheduler.framework.preemption.prospects import filters_to_ask
 from scheduler.snapshot.pod_info import ShapeTable
 from tests.builders import make_node, make_pod, taint
 from tests.scheduler.framework.preempting import FILTERS, ONE_BY_ONE, Cluster, budget, on
@@ -123,7 +124,7 @@ def test_budgets_are_read_anew_for_each_search(filters):
         [budget("b", {"app": "other"}), budget("c", {"app": "low"})],
         [],
     ):
-        cluster.budgets.objects = listed
+        cluster.listed["PodDisruptionBudget"].objects = {b.key: b for b in listed}
         seen.append(cluster.candidates(VIP)["n"].violations)
     assert seen == [0, 1, 0, 0, 1, 0]
 

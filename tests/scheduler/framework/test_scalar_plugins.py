@@ -1,4 +1,4 @@
-"""Plugins that look at one node at a time, as their authors write them: twenty lines, sampled as kube-scheduler does."""
+"""Plugins that look at one node at a time, as their authors write them, sampled as kube-scheduler does."""
 
 import inspect
 from collections import Counter

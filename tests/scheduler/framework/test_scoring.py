@@ -63,7 +63,9 @@ def test_the_total_is_the_sum_over_plugins() -> None:
     [
         pytest.param(Cores, 50.0, 'plugin "Cores" gave a node the score 200, it must be 0 to 100', id="above 100"),
         pytest.param(Cores, -1.0, 'plugin "Cores" gave a node the score -1, it must be 0 to 100', id="below 0"),
-        pytest.param(Cores, float("nan"), 'plugin "Cores" gave a node the score nan, it must be 0 to 100', id="not a number"),
+        pytest.param(
+            Cores, float("nan"), 'plugin "Cores" gave a node the score nan, it must be 0 to 100', id="not a number"
+        ),
     ],
 )
 def test_a_final_score_out_of_range_is_an_error(scope: Scope, base: type[Any], factor: float, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The shape cache changes the cost of a cycle and nothing else: kept answers equal those of a runtime without memory."""
+"""The shape cache changes the cost of a cycle and nothing else: kept answers equal those of a fresh runtime."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kube.api.core import Pod
-from scheduler.framework import shape_cache
+from scheduler.framework import runtime, shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Plugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
@@ -20,8 +21,10 @@ from scheduler.framework.plugin import (
     max_normalize,
 )
 from scheduler.framework.runtime import Feasibility, Framework, Scores
-from scheduler.framework.status import SKIP, Status, error
+from scheduler.framework.shape_patch import patch
+from scheduler.framework.status import SKIP, Status, error, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
+from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.snapshot import Nodes
 from tests.builders import make_node, make_pod, taint
 from tests.scheduler.harness import Cluster
@@ -80,7 +83,7 @@ class Crowd(ScorePlugin):
     scope = Scope.ROW
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
-        return nodes.requested("pods")
+        return nodes.requested("pods").copy()
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         return max_normalize(scores, reverse=True)
@@ -99,7 +102,29 @@ class Global(FilterPlugin, ScorePlugin):
         return np.minimum(nodes.requested("pods"), 100)
 
 
-PLUGINS = (Room, Untainted, Zones, Crowd, Global)
+class RoomByNode(Room):
+    """The same with one-node forms, by which a few changed rows are asked about."""
+
+    name = "Room"
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        fits = node.allocatable["cpu"] - node.requested.get("cpu", 0) >= state.read(self.name)
+        return None if fits else unschedulable("Insufficient cpu")
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        have = node.allocatable["cpu"]
+        return 100 * max(have - node.requested.get("cpu", 0), 0) // have
+
+
+class CrowdByNode(Crowd):
+    name = "Crowd"
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return len(node.pods)
+
+
+VECTORISED = (Room, Untainted, Zones, Crowd, Global)
+BY_NODE = (RoomByNode, Untainted, Zones, CrowdByNode, Global)
 WEIGHTS = {"Room": 2, "Zones": 3}
 SHAPES: tuple[dict[str, Any], ...] = (
     {"cpu": "100m"},
@@ -124,8 +149,10 @@ steps = st.lists(
 class World(Cluster):
     """A cluster whose every cycle is compared with one of a fresh runtime."""
 
-    def __init__(self) -> None:
-        super().__init__(*PLUGINS, weights=WEIGHTS, nodes=[make_node("n0", cpu="2"), make_node("n1", cpu="4", zone="a")])
+    def __init__(self, plugins: tuple[type[Plugin], ...] = VECTORISED) -> None:
+        super().__init__(
+            *plugins, weights=WEIGHTS, nodes=[make_node("n0", cpu="2"), make_node("n1", cpu="4", zone="a")]
+        )
         self.running: list[str] = []
         self.count = 0
 
@@ -169,38 +196,62 @@ class World(Cluster):
 many = settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@given(steps)
+both = pytest.mark.parametrize(
+    "plugins", [pytest.param(VECTORISED, id="asked about arrays"), pytest.param(BY_NODE, id="asked about nodes")]
+)
+
+
+@both
+@given(script=steps)
 @many
-def test_kept_answers_equal_fresh_ones_over_any_history(script: list[tuple[str, int, int]]) -> None:
-    World().run(script)
+def test_kept_answers_equal_fresh_ones_over_any_history(
+    plugins: tuple[type[Plugin], ...], script: list[tuple[str, int, int]]
+) -> None:
+    World(plugins).run(script)
 
 
-def skips_patching(entry: Any, state: Any, snapshot: Any, rows: Any) -> None:
+def keeps_everything(entry: Any, state: Any, snapshot: Any) -> None:
     """Changed rows keep their old answers."""
 
 
-def patches_filters_only(entry: Any, state: Any, view: Any, rows: Any) -> None:
+def keeps_scores(entry: Any, state: Any, snapshot: Any) -> Status | None:
     """Changed rows keep their old scores."""
+    base, raw = entry.base.copy(), [scores.copy() for scores in entry.raw]
+    status = patch(entry, state, snapshot)
+    entry.base, entry.raw = base, raw
+    return status
+
+
+def keeps_masks(entry: Any, state: Any, snapshot: Any) -> Status | None:
+    """Changed rows keep their old masks."""
+    mask = entry.mask.copy()
+    status = patch(entry, state, snapshot)
+    entry.mask = mask
+    return status
 
 
 @pytest.mark.parametrize(
-    ("name", "broken"),
+    "broken",
     [
-        pytest.param("_patch_rows", skips_patching, id="changed rows are not asked about again"),
-        pytest.param("_patch_scores", patches_filters_only, id="their scores are not"),
+        pytest.param(keeps_everything, id="changed rows are not asked about again"),
+        pytest.param(keeps_scores, id="their scores are not"),
+        pytest.param(keeps_masks, id="their masks are not"),
     ],
 )
-def test_the_property_catches(monkeypatch: pytest.MonkeyPatch, name: str, broken: Any) -> None:
-    monkeypatch.setattr(shape_cache, name, broken)
+@both
+def test_the_property_catches(monkeypatch: pytest.MonkeyPatch, broken: Any, plugins: tuple[type[Plugin], ...]) -> None:
+    monkeypatch.setattr(runtime, "patch", broken)
     with pytest.raises(AssertionError):
-        World().run([("schedule", shape, 0) for shape in (0, 1, 2, 0, 1, 3, 1, 2) * 4])
+        World(plugins).run([("schedule", shape, 0) for shape in (0, 1, 2, 0, 1, 3, 1, 2) * 4])
 
 
 def test_an_entry_that_outlives_a_node_change_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     script = [("schedule", 0, 0), ("tainted", 1, 4), ("schedule", 0, 0)]
     World().run(script)
     world = World()
-    monkeypatch.setattr(type(world.snapshot), "node_epoch", property(lambda self: 0, lambda self, value: None), raising=False)
+    monkeypatch.setattr(
+        type(world.snapshot), "node_epoch", property(lambda self: 0, lambda self, value: None), raising=False
+    )
     with pytest.raises(AssertionError):
         world.run(script)
 

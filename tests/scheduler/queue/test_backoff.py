@@ -11,16 +11,16 @@ from tests.builders import make_pod
 from tests.scheduler.queue.harness import Bench, by_priority
 
 
-def item(name: str = "web", *, priority: int = 0, timestamp: float = 0.0, refusals: int = 0, errors: int = 0) -> QueuedPodInfo:
+def item(
+    name: str = "web", *, priority: int = 0, timestamp: float = 0.0, refusals: int = 0, errors: int = 0
+) -> QueuedPodInfo:
     made = QueuedPodInfo(ShapeTable().pod_info(make_pod(name, uid=name, priority=priority)), timestamp)
     made.unschedulable_count, made.consecutive_errors = refusals, errors
     return made
 
 
 def backoff(initial: float = 1.0, maximum: float = 10.0, *, whole_seconds: bool = True) -> BackoffQueue:
-    return BackoffQueue(
-        initial, maximum, lambda i: by_priority(i.pod_info, i.timestamp), whole_seconds=whole_seconds
-    )
+    return BackoffQueue(initial, maximum, lambda i: by_priority(i.pod_info, i.timestamp), whole_seconds=whole_seconds)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,17 @@ def test_an_idle_scheduler(plugins: tuple[str, ...], config: QueueConfig | None,
     bench.refuse(failing, *plugins)
     assert bench.queue.lengths()["backoff"] == 1
     assert bench.pop() == popped
+
+
+def test_a_pod_that_failed_after_permit_lets_its_backoff_end_since_no_event_helped_it() -> None:
+    bench = Bench()
+    failing = bench.popped(make_pod("web"))
+    bench.queue.done(failing.uid)
+    bench.refuse(failing, "Volumes")
+    assert bench.pop() is None
+    bench.now += 2
+    bench.queue.flush_backoff_completed()
+    assert bench.pop() == "web"
 
 
 def test_active_pods_go_before_pods_in_backoff() -> None:

@@ -15,11 +15,15 @@ from tests.builders import exists, make_pod
         pytest.param({}, {"labels": {"a": "b"}}, ["PodLabelUpdate"], id="labels"),
         pytest.param({"cpu": "2"}, {"cpu": "1"}, ["PodScaleDown"], id="a request shrank"),
         pytest.param({"cpu": "1"}, {"cpu": "2"}, ["PodUpdate"], id="a request that grew is a generic update"),
-        pytest.param({"cpu": "2", "memory": "1Gi"}, {"cpu": "4"}, ["PodScaleDown"], id="one request went, another grew"),
+        pytest.param(
+            {"cpu": "2", "memory": "1Gi"}, {"cpu": "4"}, ["PodScaleDown"], id="one request went, another grew"
+        ),
         pytest.param(
             {"scheduling_gates": ["a"]}, {}, ["PodSchedulingGatesEliminated"], id="the last scheduling gate went"
         ),
-        pytest.param({"scheduling_gates": ["a", "b"]}, {"scheduling_gates": ["a"]}, ["PodUpdate"], id="one gate is left"),
+        pytest.param(
+            {"scheduling_gates": ["a", "b"]}, {"scheduling_gates": ["a"]}, ["PodUpdate"], id="one gate is left"
+        ),
         pytest.param({}, {"tolerations": [exists("x")]}, ["PodTolerationUpdate"], id="tolerations"),
         pytest.param({}, {"annotations": {"a": "b"}}, ["PodUpdate"], id="anything else is a generic update"),
         pytest.param(

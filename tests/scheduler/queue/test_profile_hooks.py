@@ -66,10 +66,15 @@ class Ranks(ScorePlugin):
             id="who listens to new nodes hears of taint changes too",
         ),
         pytest.param(
-            NewNodesAndTaints, [Action.ADD | Action.UPDATE_NODE_TAINT], False, id="unless it does already, with its hint"
+            NewNodesAndTaints,
+            [Action.ADD | Action.UPDATE_NODE_TAINT],
+            False,
+            id="unless it does already, with its hint",
         ),
         pytest.param(TaintsApart, [Action.ADD, Action.UPDATE], False, id="or in another registration"),
-        pytest.param(NodeLabels, [Action.UPDATE_NODE_LABEL], False, id="who does not listen to new nodes is left alone"),
+        pytest.param(
+            NodeLabels, [Action.UPDATE_NODE_LABEL], False, id="who does not listen to new nodes is left alone"
+        ),
         pytest.param(Ranks, [], False, id="a plugin that refuses nobody has no events"),
     ],
 )

@@ -226,7 +226,9 @@ class QueueMachine(RuleBasedStateMachine):
         flying = [known for known in self.in_pool("in flight") if not known.deleted]
         self.fail(data.draw(st.sampled_from(sorted(flying, key=lambda k: k.pod.metadata.uid))), refused_by, pending)
 
-    @rule(refused_by=REFUSALS | st.just(set[str]()), pending=st.booleans(), missed=st.sampled_from(["", "node", "taint"]))
+    @rule(
+        refused_by=REFUSALS | st.just(set[str]()), pending=st.booleans(), missed=st.sampled_from(["", "node", "taint"])
+    )
     def a_whole_attempt_fails(self, refused_by: set[str], pending: bool, missed: str) -> None:
         before = {known.pod.metadata.uid for known in self.in_pool("in flight")}
         self.pop()
@@ -272,8 +274,9 @@ class QueueMachine(RuleBasedStateMachine):
                 self.enter(known, "active")
         self.queue.flush_backoff_completed()
 
-    @rule()
-    def flush_unschedulable(self) -> None:
+    @rule(wait=st.sampled_from([0.0, 301.0]))
+    def flush_unschedulable(self, wait: float) -> None:
+        self.now += wait
         for known in self.in_pool("unschedulable", "gated"):
             if self.now - known.timestamp > 300:
                 self.enter(known, "active" if known.expires <= self.now else "backoff")
@@ -385,7 +388,7 @@ class ErrorsAreTakenEarly(BackoffQueue):
     __slots__ = ()
 
     def pop_early(self) -> QueuedPodInfo | None:
-        return super().pop_early() or self._errors.pop()
+        return super().pop_early() or self._patient.pop()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,283 @@
+"""Explain one pod: find out where it stands, ask the engine, and put the answers into one document.
+
+Synchronous and without consequences: nothing is scheduled, evicted or measured. Live, it runs on the scheduler's
+event loop in one go, so what it sees is one state of the cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from kube.api.core import Pod
+from podium.explain import verdict
+from podium.explain.amounts import listed, plural
+from podium.explain.causes import causes_of
+from podium.explain.documents import (
+    Cause,
+    Change,
+    Explanation,
+    LastDecision,
+    NearNode,
+    NodeScore,
+    PodName,
+    Preemption,
+    QueueState,
+    Wake,
+)
+from podium.explain.nearest import near_nodes
+from podium.explain.view import Cluster, View
+from podium.explain.wakes import wakes_of
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.runtime import Feasibility
+from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.snapshot.pod_info import PodInfo, uid_of
+
+#: nodes in a table of scores
+BEST = 5
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found out so far. Owner: one call of `explain`."""
+
+    state: str = "unschedulable"
+    verdict: str = ""
+    profile: str | None = None
+    node: str | None = None
+    message: str = ""
+    node_count: int = 0
+    feasible: int = 0
+    causes: list[Cause] = field(default_factory=list)
+    nearest: list[NearNode] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    preemption: Preemption | None = None
+    wakes: list[Wake] = field(default_factory=list)
+    scores: list[NodeScore] = field(default_factory=list)
+    #: all nodes with the highest score
+    best: list[str] = field(default_factory=list)
+
+
+def explain(cluster: Cluster, pod: Pod) -> Explanation:
+    """Why the pod is where it is, or nowhere."""
+    found = _Found(node=pod.spec.node_name or None, node_count=cluster.cache.node_count())
+    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
+    found.profile = cluster.profile_of(pod)
+    if found.profile is None:
+        found.state, found.verdict = "foreign", verdict.foreign(pod, cluster.frameworks)
+        if found.node is not None:
+            found.state = "running"
+            found.verdict = f'it is on {found.node}, where scheduler "{pod.spec.scheduler_name}" put it'
+        return _document(cluster, pod, found, queued)
+    view = View(cluster.frameworks[found.profile], cluster.cache)
+    if found.node is not None:
+        _explain_placed(cluster, view, pod, found)
+    else:
+        _explain_pending(cluster, view, pod, found, queued)
+    if pod.metadata.deletion_timestamp is not None:
+        found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
+        found.state = "terminating"
+    return _document(cluster, pod, found, queued)
+
+
+# --- placed ---------------------------------------------------------------------------------------------------------
+
+
+def _explain_placed(cluster: Cluster, view: View, pod: Pod, found: _Found) -> None:
+    found.state = "running"
+    node = pod.spec.node_name
+    with cluster.without(pod):
+        asked = view.feasibility(view.info(pod))
+        if asked.error is not None:
+            found.verdict = f"it is on {node}; judging it now ends in an error: {asked.error.message}"
+            return
+        info = view.snapshot.info(node)
+        if info is None:
+            found.verdict = f"it is on {node}, and that node is gone"
+            return
+        refusal = view.refusal(asked, info)
+        found.feasible = int(asked.mask.sum()) if asked.rejection is None else 0
+        found.scores, found.best = _scores(view, asked, node)
+        found.verdict = verdict.running(
+            node, found.scores, found.best, found.feasible, refusal.message if refusal else ""
+        )
+    view.snapshot.refresh()
+
+
+def _scores(view: View, asked: Feasibility, own: str = "") -> tuple[list[NodeScore], list[str]]:
+    """The best nodes and the pod's own, by total, then by name; and the names of all that are equally best."""
+    scores = view.scores(asked)
+    if scores is None:
+        return [], []
+    parts = scores.by_plugin()
+    names = [info.name for _, info in scores.view.infos()]
+    order = sorted(range(len(names)), key=lambda i: (-scores.total[i], names[i] != own, names[i]))
+    chosen = order[:BEST]
+    if own in names and names.index(own) not in chosen:
+        chosen.append(names.index(own))
+    best = [names[i] for i in order if scores.total[i] == scores.total[order[0]]]
+    return [
+        NodeScore(
+            node=names[i],
+            total=int(scores.total[i]),
+            plugins={name: int(values[i]) for name, values in parts.items()},
+        )
+        for i in chosen
+    ], best
+
+
+# --- pending --------------------------------------------------------------------------------------------------------
+
+
+def _explain_pending(
+    cluster: Cluster, view: View, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None
+) -> None:
+    status = view.engine.run_pre_enqueue(pod)
+    if status is not None:
+        found.state, found.message = "gated", status.message
+        found.verdict = verdict.gated(pod, status.message)
+        found.wakes = wakes_of(view.engine, {status.plugin})
+        return
+    info = view.info(pod)
+    asked = view.feasibility(info)
+    if asked.error is not None:
+        found.state, found.message = "error", asked.error.message
+        found.verdict = f"judging it ends in an error: {asked.error.message}"
+        return
+    rows = asked.rows() if asked.rejection is None else asked.rows()[:0]
+    found.feasible = len(rows)
+    if len(rows):
+        _explain_fitting(view, asked, found)
+    else:
+        _explain_refused(view, asked, info, found)
+    _add_waiting(cluster, pod, found, queued)
+
+
+def _explain_fitting(view: View, asked: Feasibility, found: _Found) -> None:
+    found.state = "fits"
+    if found.feasible > 1:
+        found.scores, found.best = _scores(view, asked)
+    only = view.snapshot.nodes.info(int(asked.rows()[0])).name
+    found.verdict = verdict.fits(found.scores, found.best, found.feasible, found.node_count, only)
+
+
+def _explain_refused(view: View, asked: Feasibility, info: PodInfo, found: _Found) -> None:
+    diagnosis = view.engine.diagnose(asked)
+    if found.node_count:
+        found.causes = causes_of(view, asked, diagnosis)
+        found.preemption = _preemption(view, asked, info, diagnosis)
+        found.nearest, found.changes = near_nodes(view, asked)
+    found.wakes = wakes_of(view.engine, diagnosis.unschedulable_plugins)
+    found.message = diagnosis.message()
+    found.verdict = verdict.unschedulable(
+        found.causes, found.node_count, found.nearest, found.changes, found.preemption
+    )
+
+
+def _preemption(view: View, asked: Feasibility, info: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
+    answer = view.victims(asked, diagnosis)
+    if isinstance(answer, str):
+        if answer:
+            diagnosis.post_filter_message = f"preemption: {answer}"
+        return Preemption(text=_no_victims(answer, info, diagnosis)) if answer else None
+    victims = tuple(PodName(pod=v.key, priority=v.priority) for v in answer.victims)
+    names = listed([f"{v.pod} (priority {v.priority})" for v in victims], 5)
+    protected = f"; {answer.violations} of them against a PodDisruptionBudget" if answer.violations else ""
+    text = f"evicting {names} makes room on {answer.node_name}{protected}"
+    return Preemption(text=text, node=answer.node_name, victims=victims, budget_violations=answer.violations)
+
+
+def _no_victims(message: str, info: PodInfo, diagnosis: Diagnosis) -> str:
+    """What the search's message means."""
+    if "preemptionPolicy=Never" in message:
+        return "it may not preempt: its preemptionPolicy is Never"
+    if "terminating pod" in message:
+        return "it waits: pods that it preempted on its nominated node are still terminating"
+    if diagnosis.pre_filter is not None or "No preemption victims" not in message:
+        return f"evicting pods (of priority below {info.priority}) does not help on any node"
+    return f"no node has pods of lower priority (below {info.priority}) whose eviction would help"
+
+
+def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> None:
+    """What the queue and a nomination add to the sentence."""
+    nominated = pod.status.nominated_node_name
+    if nominated:
+        leaving = _leaving(cluster, nominated)
+        found.state = "nominated"
+        waits = f"for {listed(leaving, 3)} to terminate" if leaving else "for its turn"
+        found.verdict = f"preemption nominated it to {nominated}, where it waits {waits}; {found.verdict}"
+    if queued is None or cluster.queue is None:
+        return
+    item, pool = queued
+    if pool == "backoff":
+        found.state = "backoff" if found.state == "fits" else found.state
+        seconds = max(item.backoff_expiration - cluster.queue.now(), 0)
+        why = plural(item.attempts, "failed attempt")
+        found.verdict += f"; it is in backoff after {why}, for another {seconds:.0f} s"
+    elif pool == "active":
+        found.verdict += "; it is in activeQ and will be tried next to its peers"
+
+
+def _leaving(cluster: Cluster, node: str) -> list[str]:
+    info = cluster.cache.nodes.get(node)
+    return [pod.key for pod in info.pods.values() if pod.terminating] if info is not None else []
+
+
+# --- the document -----------------------------------------------------------------------------------------------------
+
+
+def _document(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> Explanation:
+    meta = pod.metadata
+    text = found.verdict
+    return Explanation(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        state=found.state,
+        verdict=text[:1].upper() + text[1:] + ".",
+        scheduler_name=pod.spec.scheduler_name,
+        profile=found.profile,
+        priority=pod.spec.priority or 0,
+        node=found.node,
+        nominated_node=pod.status.nominated_node_name or None,
+        message=found.message,
+        node_count=found.node_count,
+        feasible=found.feasible,
+        causes=tuple(found.causes),
+        nearest=tuple(found.nearest),
+        changes=tuple(found.changes),
+        preemption=found.preemption,
+        wakes=tuple(found.wakes),
+        scores=tuple(found.scores),
+        queue=_queue_state(cluster, *queued) if queued is not None else None,
+        last_decision=_last_decision(cluster, pod),
+    )
+
+
+def _queue_state(cluster: Cluster, item: QueuedPodInfo, pool: str) -> QueueState:
+    assert cluster.queue is not None
+    clock = cluster.queue.now()
+    left = item.backoff_expiration - clock
+    in_backoff = pool == "backoff"
+    return QueueState(
+        pool=pool,
+        attempts=item.attempts,
+        waiting=round(max(clock - item.timestamp, 0.0), 3),
+        backoff_until=time_text(cluster.now() + left) if in_backoff else None,
+        backoff_seconds=round(max(left, 0.0), 3) if in_backoff else None,
+    )
+
+
+def time_text(seconds: float) -> str:
+    """RFC 3339 with seconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _last_decision(cluster: Cluster, pod: Pod) -> LastDecision | None:
+    uid = uid_of(pod)
+    last = next((d for d in cluster.decisions if d.uid == uid), None) if cluster.decisions is not None else None
+    if last is None:
+        return None
+    return LastDecision(
+        time=time_text(last.time), result=last.result, node=last.node, message=last.message, attempt=last.attempt
+    )

@@ -1,0 +1,112 @@
+"""Where explanations come from: files, a running podium, or the objects of a cluster, read once.
+
+The first and the last run the engine here; a running podium knows more: its queue, and its last decision.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from kube.api.core import Pod
+from podium.configuration import Effective
+from podium.explain.documents import Explanation
+from podium.explain.explain import explain
+from podium.explain.view import Cluster
+from simulator.load import ClusterObjects, load
+from simulator.offline import Simulation
+
+#: seconds a running podium has to answer
+TIMEOUT = 30.0
+
+
+class NoSuchPodError(Exception):
+    """There is no pod of that name; the message is one line."""
+
+
+class UnreachableError(Exception):
+    """Nobody answers there; the message is one line."""
+
+
+def from_files(
+    paths: Sequence[str], effective: Effective, namespace: str, name: str, *, any_name: bool
+) -> list[Explanation]:
+    """Offline. Raises LoadError and NoSuchPodError."""
+    return from_objects(load(paths), effective, namespace, name, any_name=any_name)
+
+
+def from_objects(
+    objects: ClusterObjects, effective: Effective, namespace: str, name: str, *, any_name: bool
+) -> list[Explanation]:
+    """One pod, or every pending one where no name is given."""
+    pods = [_find(objects.pods, namespace, name)] if name else list(objects.pending)
+    simulation = Simulation(objects, effective.value, effective.registry, effective.gates, any_scheduler_name=any_name)
+    cluster = cluster_of(simulation)
+    return [explain(cluster, pod) for pod in pods]
+
+
+def cluster_of(simulation: Simulation) -> Cluster:
+    """A simulation, to be asked."""
+    return Cluster(simulation.cache, simulation.frameworks, simulation.profile_of, now=time.time)
+
+
+def _find(pods: Iterable[Pod], namespace: str, name: str) -> Pod:
+    by_key = {pod.key: pod for pod in pods}
+    pod = by_key.get(f"{namespace}/{name}")
+    if pod is None:
+        raise NoSuchPodError(no_such_pod(namespace, name, by_key))
+    return pod
+
+
+def no_such_pod(namespace: str, name: str, keys: Iterable[str]) -> str:
+    """One line, with the name that was perhaps meant: the same in another namespace, or a similar one."""
+    keys = list(keys)
+    elsewhere = [key for key in keys if key.rpartition("/")[2] == name]
+    names = [key.rpartition("/")[2] for key in keys if key.startswith(f"{namespace}/")]
+    close = elsewhere or [f"{namespace}/{near}" for near in difflib.get_close_matches(name, names, 1, 0.75)]
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"there is no pod {namespace}/{name} (finished pods are not looked at){hint}"
+
+
+def from_server(server: str, namespace: str, name: str) -> list[Explanation]:
+    """Ask a running podium. Raises UnreachableError and NoSuchPodError."""
+    import asyncio
+
+    return asyncio.run(_ask(server.rstrip("/"), namespace, name))
+
+
+async def _ask(server: str, namespace: str, name: str) -> list[Explanation]:
+    import aiohttp
+
+    path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}" if name else "/explain"
+    try:
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+            session.get(server + path) as answer,
+        ):
+            body = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, ValueError) as problem:
+        raise UnreachableError(f"no podium answers at {server}: {str(problem) or type(problem).__name__}") from problem
+    if answer.status == 404:
+        raise NoSuchPodError(body.decode(errors="replace").strip() or f"there is no pod {namespace}/{name}")
+    try:
+        if answer.status != 200:
+            raise UnreachableError(f"{server}{path} answered with code {answer.status}")
+        if name:
+            return [msgspec.json.decode(body, type=Explanation)]
+        return msgspec.json.decode(body, type=dict[str, list[Explanation]])["pods"]
+    except (msgspec.DecodeError, KeyError) as problem:
+        raise UnreachableError(f"{server} is no podium: {problem}") from problem
+
+
+def from_cluster(kubeconfig: str | None, effective: Effective, namespace: str, name: str) -> list[Explanation]:
+    """Read the cluster's objects, and run the engine here. Raises UnreachableError and NoSuchPodError."""
+    from podium.what_if.from_cluster import read_cluster
+
+    objects = read_cluster(kubeconfig or effective.value.client_connection.kubeconfig or None)
+    return from_objects(objects, effective, namespace, name, any_name=False)
