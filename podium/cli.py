@@ -21,6 +21,8 @@ COMMANDS = {
     "cluster": "an embedded API server with hollow nodes",
     "simulate": "schedule pods from files, offline",
     "explain": "why a pod is where it is, or nowhere",
+    "snapshot": "dump what the scheduler sees of a cluster",
+    "replay": "decide a recording again, and show the differences",
     "config": "print the effective configuration, or what is wrong with it",
 }
 

@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
         configuration.gates,
         seed=args.seed,
         any_scheduler_name=not args.config,
+        detail=args.output == "json",
     )
     if pods is None and not args.alone:
         results: Iterable[PodResult] = simulation.run()

@@ -131,6 +131,11 @@ def conflict(group: str, plural: str, name: str, why: str = RETRY_LATER) -> ApiE
     return ApiError(409, "Conflict", message, _details(group, plural, name))
 
 
+def apply_conflict(message: str, causes: list[Cause]) -> ApiError:
+    """Say that fields of an applied object are owned by others, who want them otherwise."""
+    return ApiError(409, "Conflict", message, {"causes": _cause_list(tuple(causes))})
+
+
 def forbidden(group: str, plural: str, name: str, why: str, causes: tuple[Cause, ...] = ()) -> ApiError:
     """Say that an admission rule refuses the object."""
     subject = f'{_qualified(group, plural)} "{name}"' if name else _qualified(group, plural)
@@ -178,6 +183,11 @@ def unsupported_media_type(offered: str, accepted: tuple[str, ...]) -> ApiError:
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     details = {"causes": [{"reason": "UnexpectedServerResponse", "message": f"unsupported media type: {offered}"}]}
     return ApiError(415, "UnsupportedMediaType", message, details)
+
+
+def not_acceptable(offered: tuple[str, ...]) -> ApiError:
+    """Say in which forms an answer can go."""
+    return ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offered)}")
 
 
 def expired(message: str, token: str = "") -> ApiError:

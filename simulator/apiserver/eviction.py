@@ -12,7 +12,7 @@ from simulator.apiserver import errors
 from simulator.apiserver.errors import Object, bad_request
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.selectors import label_selector, labels_of
-from simulator.apiserver.verbs import DeleteOptions, Verbs
+from simulator.apiserver.verbs import PLAIN, DeleteOptions, Verbs, Write
 from simulator.apiserver.watch_cache import Revision, View
 
 BUDGETS = "poddisruptionbudgets.policy"
@@ -20,14 +20,14 @@ _VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
-def evict(verbs: Verbs, pods: Resource, namespace: str, name: str, eviction: Any, dry_run: bool = False) -> Object:
+def evict(verbs: Verbs, pods: Resource, namespace: str, name: str, eviction: Any, write: Write = PLAIN) -> Object:
     """Delete a pod if its budget allows; a 429 if it does not."""
     if not isinstance(eviction, dict):
         raise bad_request("Eviction: a JSON object is expected")
     given = (eviction.get("metadata") or {}).get("name")
     if given not in (None, "", name):
         raise bad_request("name in URL does not match name in Eviction object")
-    options = DeleteOptions.parse(eviction.get("deleteOptions"), dry_run=dry_run)
+    options = DeleteOptions.parse(eviction.get("deleteOptions"), dry_run=write.dry_run)
     pod = verbs.get(pods, namespace, name)
     if _needs_budget(pod.obj):
         _spend(verbs, namespace, pod, options.dry_run)

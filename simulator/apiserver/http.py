@@ -12,25 +12,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec.json
 from aiohttp import web
 
 from simulator.apiserver import discovery, errors
-from simulator.apiserver.errors import ApiError, Object, bad_request
+from simulator.apiserver.errors import ApiError, bad_request
 from simulator.apiserver.eviction import evict
 from simulator.apiserver.faults import ConnectionCutError, Effect, Faults
+from simulator.apiserver.forms import JSON, Form, Forms
 from simulator.apiserver.listing import ListRequest, list_objects, parse_bool
-from simulator.apiserver.patch import JSON_PATCH, MERGE_PATCH, PATCH_TYPES
+from simulator.apiserver.negotiation import (
+    decode_body,
+    dry_run,
+    json_answer,
+    packed,
+    parse_json,
+    parse_yaml,
+    patch_type,
+    read_body,
+    warn,
+    write_of,
+)
+from simulator.apiserver.patch import APPLY_PATCH
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.selectors import compile_selectors
 from simulator.apiserver.subresources import bind, patch_scale, scale_of, update_scale
-from simulator.apiserver.verbs import DeleteOptions, Verbs
+from simulator.apiserver.verbs import DeleteOptions, Verbs, Write
 from simulator.apiserver.watch_cache import Revision, View
 from simulator.apiserver.watching import WatchRequest, WatchSettings, serve_watch
 
 log = logging.getLogger(__name__)
 
-JSON = "application/json"
 _NO_QUERY: Mapping[str, str] = {}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 # Paths below a namespace object itself; anything else behind its name is a resource inside it.
@@ -55,6 +66,7 @@ class Handler:
         self._verbs = verbs
         self._faults = faults
         self._settings = settings
+        self._forms = Forms(verbs.clock)
         self._authorization = f"Bearer {token}" if token else ""
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -96,25 +108,27 @@ class Handler:
         elif parts[0] == "apis" and len(parts) > 3:
             group, version, rest = parts[1], parts[2], parts[3:]
         else:
-            return _json(self._document(request.method, parts))
+            return self._document(request, parts)
         target = self._target(group, version, rest)
         query = request.query if request.query_string else _NO_QUERY
         if request.method == "GET":
             return await self._read(request, target, query, effects)
-        body = await _read_body(request)
+        body = await read_body(request)
         if target.resource.plural == "bindings" or target.subresource not in ("", "status", "finalize"):
             return self._write_subresource(request, target, query, body)
         return self._write(request, target, query, body)
 
     # --- finding out what is meant -------------------------------------------------------------------------------
 
-    def _document(self, method: str, parts: list[str]) -> Object:
+    def _document(self, request: web.BaseRequest, parts: list[str]) -> web.Response:
+        if parts == ["openapi", "v2"]:
+            return web.Response(body=discovery.OPENAPI_V2, content_type=discovery.OPENAPI_V2_TYPE)
         found = discovery.document(self._verbs.registry, parts)
         if found is None:
             raise errors.path_not_found()
-        if method != "GET":
+        if request.method != "GET":
             raise errors.method_not_allowed()
-        return found
+        return json_answer(found)
 
     def _target(self, group: str, version: str, rest: list[str]) -> Target:
         namespace = ""
@@ -137,43 +151,68 @@ class Handler:
         resource = target.resource
         if "get" not in resource.verbs:
             raise errors.method_not_allowed()
+        if target.subresource == "scale":
+            return json_answer(scale_of(self._verbs.get(resource, target.namespace, target.name)))
+        form = self._form(request, resource, query, is_list=not target.name)
         if target.name:
-            revision = self._verbs.get(resource, target.namespace, target.name)
-            return _json(scale_of(revision)) if target.subresource == "scale" else _object(resource, revision)
+            return _object(form, self._verbs.get(resource, target.namespace, target.name))
         selector = compile_selectors(query.get("labelSelector", ""), query.get("fieldSelector", ""), resource)
         view = View(target.namespace, selector)
         if parse_bool(query, "watch"):
-            watch = WatchRequest.parse(resource, query)
+            watched = self._form(request, resource, query)
+            watch = WatchRequest.parse(watched, query)
             return await serve_watch(request, self._verbs.store, view, watch, self._settings, effects)
-        body = list_objects(self._verbs.store, resource, view, ListRequest.parse(query))
-        return web.Response(body=body, content_type=JSON)
+        return await packed(
+            request, form.encode_list(list_objects(self._verbs.store, resource, view, ListRequest.parse(query)))
+        )
+
+    def _form(
+        self, request: web.BaseRequest, resource: Resource, query: Mapping[str, str], *, is_list: bool = False
+    ) -> Form:
+        accept, included = request.headers.get("Accept", ""), query.get("includeObject", "")
+        form = self._forms.of(resource, accept, included, is_list=is_list)
+        if form is None:
+            raise errors.not_acceptable((JSON,))
+        return form
 
     # --- writing -------------------------------------------------------------------------------------------------
 
     def _write(self, request: web.BaseRequest, target: Target, query: Mapping[str, str], body: bytes) -> web.Response:
-        verbs, resource, method = self._verbs, target.resource, request.method
-        dry_run = _dry_run(query)
+        resource, method = target.resource, request.method
+        form = self._form(request, resource, query)
         if method == "DELETE":
-            return self._delete(target, query, body)
+            return self._delete(request, form, target, query, body)
+        write = write_of(request, query, target.subresource)
         if method == "POST" and not target.name and (target.namespace or not resource.namespaced):
-            revision = verbs.create(resource, target.namespace, _decode(request, body), dry_run)
-            return _object(resource, revision, 201)
-        if method in ("PUT", "PATCH") and target.name:
-            status = target.subresource == "status"
-            if method == "PUT":
-                obj = _decode(request, body)
-                revision = verbs.update(resource, target.namespace, target.name, obj, status=status, dry_run=dry_run)
-            else:
-                content_type = _patch_type(request, resource)
-                key = (target.namespace, target.name)
-                patch = _parse(body)
-                revision = verbs.patch(resource, key, patch, content_type, status=status, dry_run=dry_run)
-            return _object(resource, revision)
+            revision = self._verbs.create(resource, target.namespace, decode_body(request, body), write)
+            return warn(_object(form, revision, 201), write)
+        if method == "PUT" and target.name:
+            key, status = (target.namespace, target.name), target.subresource == "status"
+            revision = self._verbs.update(resource, *key, decode_body(request, body), status=status, write=write)
+            return warn(_object(form, revision), write)
+        if method == "PATCH" and target.name:
+            revision, is_new = self._patch(request, target, query, body, write)
+            return warn(_object(form, revision, 201 if is_new else 200), write)
         raise errors.method_not_allowed()
 
-    def _delete(self, target: Target, query: Mapping[str, str], body: bytes) -> web.Response:
+    def _patch(
+        self, request: web.BaseRequest, target: Target, query: Mapping[str, str], body: bytes, write: Write
+    ) -> tuple[Revision, bool]:
+        resource, key = target.resource, (target.namespace, target.name)
+        status = target.subresource == "status"
+        content_type = patch_type(request, resource)
+        if content_type == APPLY_PATCH:
+            if not query.get("fieldManager"):
+                raise bad_request("fieldManager: Required value: is required for apply patch")
+            return self._verbs.apply(resource, key, parse_yaml(body), status=status, write=write)
+        return self._verbs.patch(resource, key, parse_json(body), content_type, status=status, write=write), False
+
+    def _delete(
+        self, request: web.BaseRequest, form: Form, target: Target, query: Mapping[str, str], body: bytes
+    ) -> web.Response:
         verbs, resource = self._verbs, target.resource
-        options = DeleteOptions.parse(_parse(body) if body else None, _grace_seconds(query), _dry_run(query))
+        given = decode_body(request, body) if body else None
+        options = DeleteOptions.parse(given, query, dry_run(query))
         if target.subresource or "delete" not in resource.verbs:
             raise errors.method_not_allowed()
         if not target.name:
@@ -182,40 +221,45 @@ class Handler:
             items = [revision.obj for revision in gone]
             metadata = {"resourceVersion": str(verbs.store.version)}
             listed = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
-            return _json({**listed, "items": items})
+            return json_answer({**listed, "items": items})
         revision, dropped = verbs.delete(resource, target.namespace, target.name, options)
         if not dropped or resource.returns_deleted:
-            return _object(resource, revision)
+            return _object(form, revision)
         details = {"name": target.name, "group": resource.group, "kind": resource.plural}
         details = {key: value for key, value in details.items() if value} | {"uid": revision.obj["metadata"]["uid"]}
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return _json(status)
+        return json_answer(status)
 
     def _write_subresource(
         self, request: web.BaseRequest, target: Target, query: Mapping[str, str], body: bytes
     ) -> web.Response:
-        verbs, resource, method, dry_run = self._verbs, target.resource, request.method, _dry_run(query)
+        verbs, resource, method, write = (
+            self._verbs,
+            target.resource,
+            request.method,
+            write_of(request, query, target.subresource),
+        )
         namespace, name = target.namespace, target.name
         if resource.plural == "bindings" and method == "POST":
-            return self._bind_legacy(namespace, _decode(request, body), dry_run)
+            return self._bind_legacy(namespace, decode_body(request, body), write)
         if target.subresource == "binding" and method == "POST":
-            return _json(bind(verbs, resource, namespace, name, _decode(request, body), dry_run), 201)
+            return json_answer(bind(verbs, resource, namespace, name, decode_body(request, body), write), 201)
         if target.subresource == "eviction" and method == "POST":
-            return _json(evict(verbs, resource, namespace, name, _decode(request, body), dry_run), 201)
+            return json_answer(evict(verbs, resource, namespace, name, decode_body(request, body), write), 201)
         if target.subresource == "scale" and method == "PUT":
             old = verbs.get(resource, namespace, name)
-            return _json(update_scale(verbs, resource, old, _decode(request, body), dry_run))
+            return json_answer(update_scale(verbs, resource, old, decode_body(request, body), write))
         if target.subresource == "scale" and method == "PATCH":
-            old, content_type = verbs.get(resource, namespace, name), _patch_type(request, resource)
-            return _json(patch_scale(verbs, resource, old, _parse(body), content_type, dry_run))
+            old, content_type = verbs.get(resource, namespace, name), patch_type(request, resource)
+            return json_answer(patch_scale(verbs, resource, old, parse_json(body), content_type, write))
         raise errors.method_not_allowed()
 
-    def _bind_legacy(self, namespace: str, binding: Any, dry_run: bool) -> web.Response:
+    def _bind_legacy(self, namespace: str, binding: Any, write: Write) -> web.Response:
         pods = self._verbs.registry.by_kind("v1", "Pod")
         metadata = binding.get("metadata") if isinstance(binding, dict) else None
         if pods is None or not isinstance(metadata, dict) or not metadata.get("name"):
             raise bad_request("Binding: metadata.name is required")
-        return _json(bind(self._verbs, pods, namespace, metadata["name"], binding, dry_run), 201)
+        return json_answer(bind(self._verbs, pods, namespace, metadata["name"], binding, write), 201)
 
 
 # --- the wire ------------------------------------------------------------------------------------------------------
@@ -237,56 +281,12 @@ def _verb(request: web.BaseRequest) -> str:
     return {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, method.lower())
 
 
-async def _read_body(request: web.BaseRequest) -> bytes:
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise ApiError(413, "RequestEntityTooLarge", "the request body is larger than the server takes") from error
-
-
-def _decode(request: web.BaseRequest, body: bytes) -> Any:
-    if request.content_type not in (JSON, "application/octet-stream"):
-        raise errors.unsupported_media_type(request.content_type, (JSON,))
-    return _parse(body)
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"the body of the request is not JSON: {error}") from error
-
-
-def _patch_type(request: web.BaseRequest, resource: Resource) -> str:
-    accepted = PATCH_TYPES if resource.strategic_merge else (JSON_PATCH, MERGE_PATCH)
-    if request.content_type not in accepted:
-        raise errors.unsupported_media_type(request.content_type, accepted)
-    return request.content_type
-
-
-def _dry_run(query: Mapping[str, str]) -> bool:
-    return query.get("dryRun") == "All" if query else False
-
-
-def _grace_seconds(query: Mapping[str, str]) -> int | None:
-    text = query.get("gracePeriodSeconds")
-    if text is None:
-        return None
-    if not text.isdecimal():
-        raise bad_request(f"gracePeriodSeconds: a whole number is expected, got {text!r}")
-    return int(text)
-
-
-def _object(resource: Resource, revision: Revision, status: int = 200) -> web.Response:
-    return web.Response(body=revision.encoded(resource), status=status, content_type=JSON)
-
-
-def _json(document: Object, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), status=status, content_type=JSON)
+def _object(form: Form, revision: Revision, status: int = 200) -> web.Response:
+    return web.Response(body=form.encode(revision), status=status, content_type=JSON)
 
 
 def _refusal(error: ApiError) -> web.Response:
-    response = _json(error.status(), error.code)
+    response = json_answer(error.status(), error.code)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     return response

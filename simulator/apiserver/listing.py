@@ -1,4 +1,4 @@
-"""Lists: which version of the past is asked for, pages and their continue tokens, and the encoded answer.
+"""Lists: which version of the past is asked for, pages and their continue tokens, and the plain answer.
 
 All pages of one list show the version of the first, as long as the past reaches back that far; after that a token is
 answered with 410 and a new token that goes on from the present. Reads the store, never writes it.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from simulator.apiserver.errors import ApiError, bad_request, expired
+from simulator.apiserver.errors import ApiError, Object, bad_request, expired
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.store import Store
 from simulator.apiserver.watch_cache import Key, Revision, View
@@ -79,8 +79,27 @@ def parse_version(text: str) -> int | None:
     return int(text)
 
 
-def list_objects(store: Store, resource: Resource, view: View, request: ListRequest) -> bytes:
-    """Answer a list."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list found, before it is encoded."""
+
+    revisions: list[Revision]
+    version: int
+    token: str = ""
+    remaining: int = 0
+
+    def metadata(self) -> Object:
+        """Give the metadata of the list."""
+        metadata: Object = {"resourceVersion": str(self.version)}
+        if self.token:
+            metadata["continue"] = self.token
+        if self.remaining:
+            metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+def list_objects(store: Store, resource: Resource, view: View, request: ListRequest) -> Listed:
+    """Find what a list shows."""
     collection = store.collection(resource.collection)
     after, version = _position(request)
     if version is not None:
@@ -94,7 +113,7 @@ def list_objects(store: Store, resource: Resource, view: View, request: ListRequ
     shown = store.version if exact is None else exact
     token = _encode_token(shown, page.next_key) if page.next_key else ""
     remaining = page.remaining if page.next_key and view.selector is None else 0
-    return encode_list(resource, page.revisions, shown, token, remaining)
+    return Listed(page.revisions, shown, token, remaining)
 
 
 def _position(request: ListRequest) -> tuple[Key | None, int | None]:
@@ -105,16 +124,11 @@ def _position(request: ListRequest) -> tuple[Key | None, int | None]:
     return token.start, None if token.rv == PRESENT else token.rv
 
 
-def encode_list(resource: Resource, revisions: list[Revision], version: int, token: str, remaining: int) -> bytes:
+def encode_list(resource: Resource, listed: Listed) -> bytes:
     """Join already encoded objects into a list; items carry no kind and apiVersion, as in the real server."""
-    metadata: dict[str, object] = {"resourceVersion": str(version)}
-    if token:
-        metadata["continue"] = token
-    if remaining:
-        metadata["remainingItemCount"] = remaining
     cut = len(resource.head)
-    items = b",".join([b"{" + revision.encoded(resource)[cut:] for revision in revisions])
-    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+    items = b",".join([b"{" + revision.encoded(resource)[cut:] for revision in listed.revisions])
+    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": listed.metadata()}
     return b'%b,"items":[%b]}' % (msgspec.json.encode(head)[:-1], items)
 
 

@@ -11,7 +11,8 @@ from simulator.apiserver.errors import ApiError, Object, bad_request, unprocessa
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 # Field name to merge key, for all kinds served; names that differ by owner are told apart in `_merge_key`.
 _MERGE_KEYS: dict[str, str] = {

@@ -9,7 +9,7 @@ from simulator.apiserver import errors
 from simulator.apiserver.errors import Object, bad_request, conflict
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Resource
-from simulator.apiserver.verbs import DeleteOptions, Verbs, check_preconditions
+from simulator.apiserver.verbs import PLAIN, DeleteOptions, Verbs, Write, check_preconditions
 from simulator.apiserver.watch_cache import Revision
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -18,7 +18,7 @@ SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 # --- binding -------------------------------------------------------------------------------------------------------
 
 
-def bind(verbs: Verbs, pods: Resource, namespace: str, name: str, binding: Any, dry_run: bool = False) -> Object:
+def bind(verbs: Verbs, pods: Resource, namespace: str, name: str, binding: Any, write: Write = PLAIN) -> Object:
     """Assign a pod to a node, once: the only way in which `spec.nodeName` is ever set after creation."""
     metadata, node = _read_binding(name, binding)
     old = verbs.get(pods, namespace, name)
@@ -27,7 +27,7 @@ def bind(verbs: Verbs, pods: Resource, namespace: str, name: str, binding: Any, 
     refusal = _why_not(old.obj, name)
     if refusal:
         raise conflict("", "pods/binding", name, refusal)
-    verbs.commit(pods, old, _bound(old.obj, node, metadata, verbs.now()), dry_run)
+    verbs.commit(pods, old, _bound(old.obj, node, metadata, verbs.now()), write.dry_run)
     return SUCCESS
 
 
@@ -90,7 +90,7 @@ def scale_of(revision: Revision) -> Object:
     }
 
 
-def update_scale(verbs: Verbs, resource: Resource, old: Revision, scale: Any, dry_run: bool = False) -> Object:
+def update_scale(verbs: Verbs, resource: Resource, old: Revision, scale: Any, write: Write = PLAIN) -> Object:
     """Set a workload's replicas, under the preconditions that the Scale's metadata carries."""
     replicas = (scale.get("spec") or {}).get("replicas", 0) if isinstance(scale, dict) else None
     if not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -98,9 +98,9 @@ def update_scale(verbs: Verbs, resource: Resource, old: Revision, scale: Any, dr
     given = scale.get("metadata") or {}
     metadata = dict(old.obj["metadata"]) | {key: given[key] for key in ("uid", "resourceVersion") if given.get(key)}
     changed = {**old.obj, "metadata": metadata, "spec": {**old.obj["spec"], "replicas": replicas}}
-    return scale_of(verbs.update(resource, *old.key, changed, dry_run=dry_run))
+    return scale_of(verbs.update(resource, *old.key, changed, write=write))
 
 
-def patch_scale(verbs: Verbs, resource: Resource, old: Revision, patch: Any, content_type: str, dry: bool) -> Object:
+def patch_scale(verbs: Verbs, resource: Resource, old: Revision, patch: Any, content_type: str, write: Write) -> Object:
     """Set a workload's replicas by a patch of its Scale."""
-    return update_scale(verbs, resource, old, apply_patch(scale_of(old), patch, content_type), dry)
+    return update_scale(verbs, resource, old, apply_patch(scale_of(old), patch, content_type), write)

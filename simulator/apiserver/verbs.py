@@ -10,8 +10,8 @@ Owner of the store's contents. Subresources with verbs of their own (binding, ev
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -20,8 +20,10 @@ import msgspec.json
 
 from simulator.apiserver import errors
 from simulator.apiserver.admission import SYSTEM_NAMESPACES, admit_new
+from simulator.apiserver.apply import APPLY, UPDATE, Applied, Owner, track_update
 from simulator.apiserver.defaults import apply_defaults
 from simulator.apiserver.errors import ApiError, Object, bad_request, conflict
+from simulator.apiserver.field_validation import FieldCheck
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Registry, Resource
 from simulator.apiserver.shape import check_shape
@@ -32,6 +34,7 @@ from simulator.apiserver.watch_cache import Key, Revision, View
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no suffix is a word
 _NAME_ATTEMPTS = 8
 _MAX_BASE = 58  # of a generated name
+_NO_QUERY: Mapping[str, str] = {}
 _FINISHED = ("Succeeded", "Failed")
 # Writes without a resourceVersion are refused for these.
 _CONDITIONAL_ONLY = frozenset({"Lease", "PodDisruptionBudget"})
@@ -43,6 +46,22 @@ _SERVER_METADATA = (
 
 
 @dataclass(frozen=True, slots=True)
+class Write:
+    """How a write is carried out: for good or not, on whose behalf, and what is said about unknown fields."""
+
+    dry_run: bool = False
+    manager: str = ""
+    fields: FieldCheck | None = None
+    force: bool = False
+    subresource: str = ""
+    owned: bool = False
+    """Whether managedFields are as they should be already."""
+
+
+PLAIN = Write()
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteOptions:
     """How to delete: what must still be true, and how long the object may take."""
 
@@ -50,18 +69,33 @@ class DeleteOptions:
     uid: str = ""
     resource_version: str = ""
     dry_run: bool = False
-    raw: Object = field(default_factory=dict)
+    propagation: str = ""
+    """Background, Foreground or Orphan; "" for what the object's finalizers say already."""
 
     @classmethod
-    def parse(cls, body: Any, grace_seconds: int | None = None, dry_run: bool = False) -> "DeleteOptions":
+    def parse(cls, body: Any, query: Mapping[str, str] = _NO_QUERY, dry_run: bool = False) -> "DeleteOptions":
         """Read a DeleteOptions object; what stands in the URL gives way to it."""
         options = body if isinstance(body, dict) else {}
-        given = options.get("gracePeriodSeconds", grace_seconds)
+        given = options.get("gracePeriodSeconds", _grace_seconds(query))
         if given is not None and (not isinstance(given, int) or given < 0):
             raise bad_request("gracePeriodSeconds: a whole number of seconds, 0 or more, is expected")
         wanted = options.get("preconditions") or {}
         dry = dry_run or "All" in (options.get("dryRun") or ())
-        return cls(given, wanted.get("uid") or "", wanted.get("resourceVersion") or "", dry, options)
+        propagation = options.get("propagationPolicy") or query.get("propagationPolicy") or ""
+        if options.get("orphanDependents") is not None:
+            propagation = "Orphan" if options["orphanDependents"] else "Background"
+        if propagation not in ("", "Background", "Foreground", "Orphan"):
+            raise bad_request(f"propagationPolicy: {propagation!r} is not one of Background, Foreground, Orphan")
+        return cls(given, wanted.get("uid") or "", wanted.get("resourceVersion") or "", dry, propagation)
+
+
+def _grace_seconds(query: Mapping[str, str]) -> int | None:
+    text = query.get("gracePeriodSeconds")
+    if text is None:
+        return None
+    if not text.isdecimal():
+        raise bad_request(f"gracePeriodSeconds: a whole number is expected, got {text!r}")
+    return int(text)
 
 
 def utc_now() -> datetime:
@@ -82,14 +116,14 @@ class Verbs:
     ) -> None:
         self.store = store
         self.registry = registry
-        self._clock = clock
+        self.clock = clock
         self._random = random.Random(seed)
         self._second = datetime.min.replace(tzinfo=UTC)
         self._spelled = ""
 
     def now(self) -> str:
         """Tell the time as objects carry it."""
-        moment = self._clock().replace(microsecond=0)
+        moment = self.clock().replace(microsecond=0)
         if moment != self._second:
             self._second, self._spelled = moment, rfc3339(moment)
         return self._spelled
@@ -109,9 +143,9 @@ class Verbs:
 
     # --- creating ------------------------------------------------------------------------------------------------
 
-    def create(self, resource: Resource, namespace: str, body: Any, dry_run: bool = False) -> Revision:
+    def create(self, resource: Resource, namespace: str, body: Any, write: Write = PLAIN) -> Revision:
         """Create an object."""
-        obj = self._incoming(resource, namespace, body)
+        obj = self._incoming(resource, namespace, body, write)
         metadata = obj["metadata"]
         if metadata.pop("resourceVersion", ""):
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -130,7 +164,16 @@ class Verbs:
         place = (namespace, str(metadata["name"]))
         if self.collection(resource).get(place) is not None:
             raise errors.already_exists(resource.group, resource.plural, metadata["name"])
-        return self._put(resource, place, obj, dry_run)
+        revision = self._put(resource, place, obj, write.dry_run)
+        if resource.kind == "Namespace" and not write.dry_run:
+            self._furnish(revision.key[1])
+        return revision
+
+    def _furnish(self, namespace: str) -> None:
+        """Give a new namespace the account that its pods run under."""
+        accounts = self.registry.by_kind("v1", "ServiceAccount")
+        if accounts is not None and self.collection(accounts).get((namespace, "default")) is None:
+            self.create(accounts, namespace, {"metadata": {"name": "default"}})
 
     def restore(self, resource: Resource, namespace: str, obj: Object) -> Revision:
         """Store an object as it is (status, uid and times included), as a dump of a cluster has it; no rule applies."""
@@ -142,9 +185,9 @@ class Verbs:
             stored = resource.conversion.to_storage(stored)
         return self.store.put(self.collection(resource), (namespace, metadata["name"]), stored)
 
-    def _incoming(self, resource: Resource, namespace: str, body: Any) -> Object:
+    def _incoming(self, resource: Resource, namespace: str, body: Any, write: Write) -> Object:
         """Check an object that came from outside and bring it into the form the store keeps."""
-        obj = resource.typed(check_shape(resource, body))
+        obj = resource.typed(check_shape(resource, body, write.fields))
         if resource.conversion:
             obj = resource.conversion.to_storage(obj)
         metadata = obj["metadata"] = {k: v for k, v in obj["metadata"].items() if v is not None}
@@ -175,10 +218,10 @@ class Verbs:
     # --- changing ------------------------------------------------------------------------------------------------
 
     def update(
-        self, resource: Resource, namespace: str, name: str, body: Any, *, status: bool = False, dry_run: bool = False
+        self, resource: Resource, namespace: str, name: str, body: Any, *, status: bool = False, write: Write = PLAIN
     ) -> Revision:
         """Replace an object, or only its status."""
-        obj = self._incoming(resource, namespace, body)
+        obj = self._incoming(resource, namespace, body, write)
         if obj["metadata"].setdefault("name", name) != name:
             given = obj["metadata"]["name"]
             raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
@@ -186,7 +229,7 @@ class Verbs:
         if not obj["metadata"].get("resourceVersion") and resource.kind in _CONDITIONAL_ONLY and not status:
             cause = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise errors.invalid(resource.group, resource.kind, name, [cause])
-        return self._replace(resource, old, obj, status, dry_run)
+        return self._replace(resource, old, obj, status, write)
 
     def patch(
         self,
@@ -196,7 +239,7 @@ class Verbs:
         content_type: str,
         *,
         status: bool = False,
-        dry_run: bool = False,
+        write: Write = PLAIN,
     ) -> Revision:
         """Change an object, or only its status, by a patch."""
         old = self.get(resource, *key)
@@ -207,10 +250,34 @@ class Verbs:
             patched = msgspec.json.decode(msgspec.json.encode(patched))
         if patched["metadata"].get("name") != key[1]:
             raise bad_request("the name of the object cannot be changed by a patch")
-        obj = self._incoming(resource, key[0], patched)
-        return self._replace(resource, old, obj, status, dry_run)
+        obj = self._incoming(resource, key[0], patched, write)
+        return self._replace(resource, old, obj, status, write)
 
-    def _replace(self, resource: Resource, old: Revision, obj: Object, status: bool, dry_run: bool) -> Revision:
+    def apply(
+        self, resource: Resource, key: Key, body: Any, *, status: bool = False, write: Write = PLAIN
+    ) -> tuple[Revision, bool]:
+        """Apply what a manager wants of an object, which is created if need be; tells whether it was."""
+        owner = self._owner(resource, write, APPLY)
+        wanted = Applied.read(resource, key[1], body, owner, write)
+        old = self.collection(resource).get(key)
+        owned = replace(write, owned=True)
+        if old is None and not status:
+            return self.create(resource, key[0], wanted.alone(), owned), True
+        old = old or self.get(resource, *key)
+        live = self.shown(resource, old)
+        obj = self._incoming(resource, key[0], wanted.onto(live), write)
+        return self._replace(resource, old, obj, status, owned), False
+
+    def shown(self, resource: Resource, revision: Revision) -> Object:
+        """Give a copy of an object in the form of a resource, to be changed."""
+        decoded: Object = msgspec.json.decode(revision.encoded(resource))
+        return decoded
+
+    def _owner(self, resource: Resource, write: Write, operation: str) -> Owner:
+        manager = write.manager or "unknown"
+        return Owner(manager, operation, resource.api_version, frozenset(), self.now(), write.subresource)
+
+    def _replace(self, resource: Resource, old: Revision, obj: Object, status: bool, write: Write) -> Revision:
         self._check_write(resource, old, obj["metadata"])
         metadata = self._kept_metadata(obj["metadata"], old.obj["metadata"])
         if status:
@@ -223,7 +290,9 @@ class Verbs:
             self._refuse_invalid(resource, obj, old.obj)
             if resource.counts_generations and obj.get("spec") != old.obj.get("spec"):
                 metadata["generation"] = metadata.get("generation", 0) + 1
-        return self.commit(resource, old, obj, dry_run)
+        if "managedFields" in old.obj["metadata"] and not write.owned:
+            obj = track_update(resource, old.obj, obj, self._owner(resource, write, UPDATE))
+        return self.commit(resource, old, obj, write.dry_run)
 
     def commit(self, resource: Resource, old: Revision, obj: Object, dry_run: bool = False) -> Revision:
         """Store a new state of an object that has passed all rules; nothing happens when nothing has changed."""
@@ -245,6 +314,8 @@ class Verbs:
     @staticmethod
     def _kept_metadata(metadata: Object, known: Object) -> Object:
         kept = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA and value is not None}
+        if "managedFields" in known:
+            kept.setdefault("managedFields", known["managedFields"])
         return {**{key: known[key] for key in _SERVER_METADATA if key in known}, **kept}
 
     def _put(self, resource: Resource, key: Key, obj: Object, dry_run: bool) -> Revision:
@@ -260,20 +331,21 @@ class Verbs:
         check_preconditions(resource, old, options)
         if resource.kind == "Namespace":
             return self._delete_namespace(resource, old, options)
-        metadata = old.obj["metadata"]
-        grace = _grace(resource, old.obj, options)
+        obj = _with_finalizers(old.obj, options.propagation)
+        metadata = obj["metadata"]
+        grace = _grace(resource, obj, options)
         if "deletionTimestamp" in metadata:
             grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
         if grace == 0 and not metadata.get("finalizers"):
-            return self._drop(resource, old, old.obj, options.dry_run), True
-        return self.commit(resource, old, self._marked(resource, old.obj, grace), options.dry_run), False
+            return self._drop(resource, old, obj, options.dry_run), True
+        return self.commit(resource, old, self._marked(resource, obj, grace), options.dry_run), False
 
     def _marked(self, resource: Resource, obj: Object, grace: int) -> Object:
         """Give the object as it looks while it is being deleted."""
         metadata = dict(obj["metadata"])
         if metadata.get("deletionGracePeriodSeconds") == grace and "deletionTimestamp" in metadata:
             return {**obj, "metadata": metadata}
-        metadata["deletionTimestamp"] = rfc3339(self._clock() + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = rfc3339(self.clock() + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if resource.counts_generations:
             metadata["generation"] = metadata.get("generation", 0) + 1
@@ -330,6 +402,21 @@ def _grace(resource: Resource, obj: Object, options: DeleteOptions) -> int:
     if options.grace_seconds is not None:
         return options.grace_seconds
     return int(spec.get("terminationGracePeriodSeconds", 30))
+
+
+_PROPAGATION_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+
+
+def _with_finalizers(obj: Object, propagation: str) -> Object:
+    """Give the object with the finalizer by which the garbage collector is told what to do with its dependents."""
+    present = obj["metadata"].get("finalizers") or []
+    kept = [one for one in present if one not in _PROPAGATION_FINALIZERS.values()] if propagation else list(present)
+    wanted = _PROPAGATION_FINALIZERS.get(propagation)
+    finalizers = [*kept, wanted] if wanted else kept
+    if finalizers == present:
+        return obj
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "finalizers"}
+    return {**obj, "metadata": {**metadata, "finalizers": finalizers} if finalizers else metadata}
 
 
 def _still_held(metadata: Object) -> bool:

@@ -9,7 +9,7 @@ Owner: the `Collection` that it belongs to, which alone publishes. Never awaits 
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec.json
 
@@ -45,6 +45,16 @@ class Revision:
         return body
 
 
+class Encoder(Protocol):
+    """A form in which objects are shown, see `forms.py`."""
+
+    kept: bool
+    """Whether what `encode` gives is kept with the revision."""
+
+    def encode(self, revision: Revision) -> bytes:
+        """Give one object."""
+
+
 class Event:
     """One change: the state after it and the state before it (None for a new object)."""
 
@@ -55,13 +65,15 @@ class Event:
         self.revision = revision
         self.before = before
         self.version = revision.version
-        self._lines: dict[tuple[EventType, Resource], bytes] = {}
+        self._lines: dict[tuple[EventType, Encoder], bytes] = {}
 
-    def line(self, event_type: EventType, resource: Resource) -> bytes:
+    def line(self, event_type: EventType, form: "Encoder") -> bytes:
         """Give the line a watcher gets, the same bytes for all that see this event as the same change."""
-        line = self._lines.get((event_type, resource))
+        if form.kept and event_type == self.type:
+            return watch_line(event_type, form.encode(self.revision))
+        line = self._lines.get((event_type, form))
         if line is None:
-            line = self._lines[event_type, resource] = watch_line(event_type, self._shown(event_type).encoded(resource))
+            line = self._lines[event_type, form] = watch_line(event_type, form.encode(self._shown(event_type)))
         return line
 
     def _shown(self, event_type: EventType) -> Revision:
@@ -152,10 +164,10 @@ class WatchCache:
                 return
             yield event
 
-    def watch(self, version: int | None, initial: list[Revision], resource: Resource, view: "View") -> "Watcher":
+    def watch(self, version: int | None, initial: list[Revision], form: "Encoder", view: "View") -> "Watcher":
         """Open a watcher behind `version`, or (None) at the present with `initial` to be told first."""
         cursor = self._next if version is None else self._next - sum(1 for _ in self.since(version))
-        watcher = Watcher(self, cursor, initial, resource, view)
+        watcher = Watcher(self, cursor, initial, form, view)
         self._watchers.add(watcher)
         return watcher
 
@@ -198,7 +210,7 @@ class View:
 class Watcher:
     """One watch under way. Owner: the coroutine that serves it, which must `detach` it at the end."""
 
-    def __init__(self, cache: WatchCache, cursor: int, initial: list[Revision], resource: Resource, view: View) -> None:
+    def __init__(self, cache: WatchCache, cursor: int, initial: list[Revision], form: Encoder, view: View) -> None:
         self.cursor = cursor
         self.closed = False
         self.lost = False
@@ -206,7 +218,7 @@ class Watcher:
         self._cache = cache
         self._initial = initial
         self._told = 0
-        self._resource = resource
+        self._form = form
         self._view = view
 
     @property
@@ -219,7 +231,7 @@ class Watcher:
         if self.initial_left:
             return self._take_initial()
         lines: list[bytes] = []
-        cache, view, resource = self._cache, self._view, self._resource
+        cache, view, form = self._cache, self._view, self._form
         while len(lines) < BATCH and self.cursor < cache._next and not self.closed:
             if cache._next - self.cursor > len(cache._ring):
                 self.lose()
@@ -227,7 +239,7 @@ class Watcher:
             event = cache._at(self.cursor)
             self.cursor += 1
             if event is not None and (seen := view.sees(event)) is not None:
-                lines.append(event.line(seen, resource))
+                lines.append(event.line(seen, form))
         return lines
 
     def _take_initial(self) -> list[bytes]:
@@ -235,7 +247,7 @@ class Watcher:
         self._told += len(batch)
         if not self.initial_left:
             self._initial, self._told = [], 0
-        return [watch_line("ADDED", revision.encoded(self._resource)) for revision in batch]
+        return [watch_line("ADDED", self._form.encode(revision)) for revision in batch]
 
     async def wait(self, seconds: float) -> None:
         """Wait for the next event anywhere in the collection, or until the time is over."""

@@ -14,8 +14,8 @@ from aiohttp import web
 from simulator.apiserver import errors
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.faults import ConnectionCutError, Effect
+from simulator.apiserver.forms import Form
 from simulator.apiserver.listing import parse_bool, parse_int, parse_version
-from simulator.apiserver.resources import Resource
 from simulator.apiserver.store import Store
 from simulator.apiserver.watch_cache import View, Watcher, watch_line
 
@@ -36,7 +36,7 @@ class WatchSettings:
 class WatchRequest:
     """The query of a watch."""
 
-    resource: Resource
+    form: Form
     version: int | None
     bookmarks: bool
     initial_events: bool
@@ -44,7 +44,7 @@ class WatchRequest:
     timeout: int
 
     @classmethod
-    def parse(cls, resource: Resource, query: Mapping[str, str]) -> "WatchRequest":
+    def parse(cls, form: Form, query: Mapping[str, str]) -> "WatchRequest":
         """Read the query parameters; raises a 400 or 422 for what makes no sense."""
         send_initial = query.get("sendInitialEvents")
         match = query.get("resourceVersionMatch", "")
@@ -56,7 +56,7 @@ class WatchRequest:
             raise _invalid_options(errors.forbidden_field("resourceVersionMatch", why))
         version = parse_version(query.get("resourceVersion", ""))
         return cls(
-            resource,
+            form,
             version,
             parse_bool(query, "allowWatchBookmarks"),
             parse_bool(query, "sendInitialEvents"),
@@ -104,14 +104,14 @@ async def serve_watch(
 
 
 def _open(store: Store, view: View, watch: WatchRequest) -> Watcher:
-    collection = store.collection(watch.resource.collection)
+    collection = store.collection(watch.form.resource.collection)
     if watch.version is not None:
         store.check_reached(watch.version)
     if watch.skip_initial and not watch.version:
-        return collection.cache.watch(None, [], watch.resource, view)
+        return collection.cache.watch(None, [], watch.form, view)
     if watch.initial_events or not watch.version:
-        return collection.cache.watch(None, list(collection.seen(view)), watch.resource, view)
-    return collection.cache.watch(watch.version, [], watch.resource, view)
+        return collection.cache.watch(None, list(collection.seen(view)), watch.form, view)
+    return collection.cache.watch(watch.version, [], watch.form, view)
 
 
 async def _batches(
@@ -129,19 +129,20 @@ async def _batches(
             continue
         if announce_end:
             announce_end = False
-            yield [_bookmark(watch.resource, store.version, initial_end=True)]
+            yield [_bookmark(watch.form, store.version, initial_end=True)]
         now = clock()
         if now >= end:
             break
         if watch.bookmarks and now >= next_bookmark:
             next_bookmark = now + settings.bookmark_period
-            yield [_bookmark(watch.resource, store.version)]
+            yield [_bookmark(watch.form, store.version)]
         await watcher.wait(min(end, next_bookmark if watch.bookmarks else end) - now)
     if watch.bookmarks and not watcher.lost:
-        yield [_bookmark(watch.resource, store.version)]
+        yield [_bookmark(watch.form, store.version)]
 
 
-def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> bytes:
+def _bookmark(form: Form, version: int, initial_end: bool = False) -> bytes:
+    resource = form.resource
     metadata: Object = {"resourceVersion": str(version), "creationTimestamp": None}
     if initial_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
@@ -149,4 +150,4 @@ def _bookmark(resource: Resource, version: int, initial_end: bool = False) -> by
     if resource.kind == "Pod":
         # The real server sends an otherwise empty Pod, whose containers are null.
         body |= {"spec": {"containers": None}, "status": {}}
-    return watch_line("BOOKMARK", msgspec.json.encode(body))
+    return watch_line("BOOKMARK", form.encode_bookmark(body))

@@ -60,8 +60,10 @@ async def until(condition: Callable[[], bool], what: str, timeout: float = 600.0
     """Wait until something holds; says what was awaited if it never does."""
     try:
         async with asyncio.timeout(timeout):
+            step = 0.02
             while not condition():
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(step)
+                step = min(step * 1.01, 0.5)
     except TimeoutError:
         raise AssertionError(f"never happened: {what}") from None
 

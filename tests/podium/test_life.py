@@ -123,8 +123,8 @@ async def test_a_new_leader_lists_before_it_binds(api_server: ApiServer) -> None
             await asyncio.sleep(5.0)
             api_server.faults.remove(silent)
             api_server.create(ours("first", cpu="800m"))
-            api_server.create(node("n2", cpu="1"))
             await until(lambda: node_of(api_server, "first") == "n1", "one binds the first")
+            api_server.create(node("n2", cpu="1"))
             api_server.create(ours("second", cpu="800m"))
             await until(lambda: node_of(api_server, "second") == "n2", "one binds the second")
             assert len(two.service.cache.pods) == 1

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kube.api.core import Node, Pod
+from kube.api.core import Node, Pod, PodStatus
+from kube.api.meta import Condition
 from kube.client.errors import Conflict, NotFound, ServerError, Unreachable
 from scheduler import scheduler as scheduler_module
+from scheduler import status_patches
+from scheduler.failure import pod_scheduled_condition
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -154,9 +157,50 @@ async def test_the_condition_is_written_only_when_it_changes() -> None:
         assert len(world.api.patches) == 1
         world.handlers.add_node(make_node("n2", cpu="1"))
         await world.settle(15)
-        first, second = (patch["conditions"][0] for _, patch in world.api.patches)
+        _, second = (patch["conditions"][0] for _, patch in world.api.patches)
         assert second["message"] == "0/2 nodes are available: 2 Insufficient cpu."
-        assert second["lastTransitionTime"] == first["lastTransitionTime"]
+
+
+LONG_AGO = "2020-02-02T20:20:20Z"
+
+
+@pytest.mark.parametrize(
+    ("old", "since_long_ago"),
+    [
+        pytest.param(("False", "Unschedulable", "text"), None, id="says so already: nothing is written"),
+        pytest.param(("False", "Unschedulable", "other"), True, id="another text is no transition"),
+        pytest.param(("False", "SchedulerError", "text"), True, id="neither is another reason"),
+        pytest.param(("True", "", ""), False, id="another status is"),
+        pytest.param(None, False, id="and so is the first one"),
+    ],
+)
+def test_a_condition(old: tuple[str, str, str] | None, since_long_ago: bool | None) -> None:
+    kept = () if old is None else (Condition("PodScheduled", *old, last_transition_time=LONG_AGO),)
+    pod = make_pod("web", status=PodStatus(conditions=(Condition("Ready", "False"), *kept)))
+    pod = replace(pod, metadata=replace(pod.metadata, generation=3))
+    made = pod_scheduled_condition(pod, "Unschedulable", "text")
+    if since_long_ago is None:
+        assert made is None
+        return
+    assert made is not None
+    said = (made["type"], made["status"], made["reason"], made["message"], made["observedGeneration"])
+    assert said == ("PodScheduled", "False", "Unschedulable", "text", 3)
+    assert (made["lastTransitionTime"] == LONG_AGO) is since_long_ago
+
+
+async def test_a_condition_that_waits_to_be_written_is_dropped_when_the_pod_is_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(status_patches, "WORKERS", 1)
+    world = World(nodes=[make_node("n1", cpu="1")])
+    world.api.patch_latency = 20
+    async with world:
+        world.create(make_pod("big", cpu="9", priority=1), make_pod("web", cpu="2"))
+        await world.settle(1)
+        world.handlers.add_node(make_node("n2", cpu="2"))
+        await world.settle(60)
+        assert world.node_of("web") == "n2"
+        assert {name for name, _ in world.api.patches} == {"big"}
 
 
 async def test_a_cluster_without_nodes_is_retried_by_backoff_alone() -> None:
@@ -195,7 +239,9 @@ async def test_a_failed_pod_is_queued_as_the_informer_has_it() -> None:
         fresh = replace(pod, metadata=replace(pod.metadata, labels={"new": "label"}))
         world.api.pods["default", "web"] = world.informed["default", "web"] = fresh
         world.queue.add(world.info(pod))
-        await world.settle()
+        # Before its own condition comes back as an update.
+        await world.settle(0.005)
+        assert world.attempts("unschedulable") == 1
         found = world.queue.get("u")
         assert found is not None
         assert found[0].pod.metadata.labels == {"new": "label"}
@@ -383,6 +429,7 @@ async def test_a_node_that_is_gone_is_not_bound_to() -> None:
         world.handlers.delete_node(make_node("n1"), False)
         world.handlers.add_node(make_node("n2"))
         await world.settle(4.5)
+        assert world.events[0] == ("FailedScheduling", "node n1 is gone")
         assert world.api.binds == [("web", "n2")]
 
 

@@ -73,6 +73,7 @@ class Api:
         self.binding = 0
         self.most_binding = 0
         self.latency = 0.1
+        self.patch_latency = 0.01
         #: errors of the next binds; with True the bind is carried out all the same
         self.bind_errors: list[tuple[Exception, bool]] = []
         self.changed: Any = lambda old, new: None
@@ -99,7 +100,7 @@ class Api:
 
     async def patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
         self.patches.append((pod.metadata.name, patch))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.patch_latency)
         stored = self.pods[pod.metadata.namespace, pod.metadata.name]
         fields: dict[str, Any] = {}
         if "conditions" in patch:

@@ -9,6 +9,7 @@ import pytest
 from kube.api.core import PodResourceClaim, PodResourceClaimStatus
 from kube.api.meta import ObjectMeta
 from plugins.dynamic_resources import answers
+from plugins.dynamic_resources.search import Search, Solution
 from scheduler.framework.status import Status
 from tests.builders import make_node
 from tests.plugins.dynamic_resources.builders import (
@@ -127,8 +128,8 @@ def test_a_node_that_comes_later_and_one_in_the_row_of_another() -> None:
 def test_pods_of_one_template_search_only_where_devices_changed_hands(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[str] = []
 
-    class Counting(answers.Search):
-        def run(self) -> answers.Solution | None:
+    class Counting(Search):
+        def run(self) -> Solution | None:
             searched.append(self._node_name)
             return super().run()
 

@@ -22,7 +22,7 @@ def labelled(claim: Any) -> Any:
 
 
 def hint(cluster: Cluster, resource: str) -> Any:
-    [found] = [each.hint for each in cluster.plugin.events if each.event.resource == resource]
+    [found] = [each.hint for each in cluster.plugin.events or () if each.event.resource == resource]
     return found
 
 
@@ -70,7 +70,7 @@ def test_names_of_generated_claims(there: bool, uid: str, wakes: bool) -> None:
 
 
 def test_deletes_and_heartbeats_wake_nobody() -> None:
-    actions = {each.event.resource: each.event.action for each in Cluster().plugin.events}
+    actions = {each.event.resource: each.event.action for each in Cluster().plugin.events or ()}
     assert set(actions) == {"Node", "ResourceClaim", "Pod", "DeviceClass", "ResourceSlice"}
     assert not any(action & Action.DELETE for action in actions.values())
     assert actions["Node"] == Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE

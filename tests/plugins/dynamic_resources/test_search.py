@@ -234,7 +234,7 @@ def test_distinct_values_x_y_x(requests: list[Any], found: list[str] | None) -> 
 
 
 def test_matching_values_must_be_of_one_type_and_every_device_must_have_one() -> None:
-    devices = [
+    devices: list[Any] = [
         {"name": "none"},
         {"name": "number", "attributes": {"numa": {"int": 1}}},
         {"name": "text", "attributes": {"numa": {"string": "1"}}},
@@ -366,7 +366,7 @@ def test_a_share_without_an_amount_has_taken_its_counters_already() -> None:
 def test_what_a_share_takes(policy: Any, requested: str | None, amount: str | None) -> None:
     size = {"value": "10", **({"requestPolicy": policy} if policy else {})}
     device = {"name": "d", "allowMultipleAllocations": True, "capacity": {"memory": size}}
-    more = {"capacity": {"requests": {"memory": requested}}} if requested else {}
+    more: dict[str, Any] = {"capacity": {"requests": {"memory": requested}}} if requested else {}
     cluster = Cluster(GPU, a_slice("p", [device]), a_claim("c", exactly("r", **more)))
     state, _ = cluster.cycle(a_pod("p", "c"))
     found = [d["consumedCapacity"]["memory"] for claims in cluster.found(state).values() for d in claims[0]["devices"]]

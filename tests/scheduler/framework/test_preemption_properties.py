@@ -22,7 +22,7 @@ WITH_NEIGHBOURS = (*FILTERS, PodTopologySpread, InterPodAffinity)
 KINDS = [
     pytest.param(FILTERS, 0.0, id="full nodes"),
     pytest.param(WITH_NEIGHBOURS, 0.0, id="full nodes and indifferent neighbours"),
-    pytest.param(WITH_NEIGHBOURS, 0.15, id="half empty nodes and pods that care for their neighbours"),
+    pytest.param(WITH_NEIGHBOURS, 0.1, id="half empty nodes and pods that care for their neighbours"),
 ]
 PRIORITIES = (-10, 0, 0, 5, 100, 1000)
 SEEDS = range(60)
@@ -41,12 +41,12 @@ def random_cluster(seed, filters, *, sociable=0.0):
             f"n{i}",
             cpu=str(rng.randint(2, 6)),
             memory=f"{rng.randint(2, 8)}Gi",
-            pods=str(rng.choice((3, 5, 110))),
+            pods=str(rng.choice((7, 110, 110) if sociable else (3, 5, 110))),
             extra={"example.com/gpu": "2"} if rng.random() < 0.3 else {},
             taints=[taint("t")] if rng.random() < 0.15 else [],
             zone=rng.choice("xyz"),
         )
-        for i in range(rng.randint(1, 9))
+        for i in range(rng.randint(1, 3 if sociable else 9))
     ]
     running = [
         random_pod(rng, f"p{i}", sociable=sociable, node_name=f"n{rng.randrange(len(nodes))}")
@@ -140,15 +140,18 @@ def test_nobody_is_evicted_without_need(seed, filters, sociable):
 def test_the_random_clusters_are_worth_it(filters, sociable):
     """They hold enough preemptions, with and without violations, and enough pods that cannot be helped."""
     helped = violating = helpless = 0
+    refusing = set()
     for seed in SEEDS:
         cluster, pending = random_cluster(seed, filters, sociable=sociable)
         for pod in unschedulable(cluster, pending):
             candidates = cluster.candidates(pod)
+            refusing |= cluster.attempt(pod).diagnosis.unschedulable_plugins
             helped += bool(candidates)
             helpless += not candidates
             violating += any(each.violations for each in candidates.values())
     assert min(helped, helpless) > 15
     assert violating > 5
+    assert not sociable or {"PodTopologySpread", "InterPodAffinity"} <= refusing
 
 
 # --- the index ---------------------------------------------------------------------------------------------------
