@@ -58,9 +58,9 @@ class Maker:
         elif isinstance(operation, CreatePods):
             yield from self._make_pods(operation, names)
 
-    def one(self, template: str, name: str, index: int) -> Made:
-        """A single object, as churn creates it."""
-        return next(self._one((template,), name, index, "default"))
+    def one(self, template: str, name: str, index: int, scheduler: str) -> Made:
+        """A single object, as churn creates it; a pod is for that scheduler."""
+        return next(self._one((template,), name, index, "default", scheduler=scheduler))
 
     def pod_prefix(self, operation: CreatePods, names: Names) -> str:
         """What the names of its pods begin with."""
@@ -91,8 +91,11 @@ class Maker:
             values = {"name": name, "namespace": namespace, "index": str(i), "zone": "0", "node": nodes[i % len(nodes)]}
             yield Made(resource, namespace, name, template.render(values))
 
-    def _one(self, templates: Sequence[str], name: str, index: int, namespace: str, zone: int = 0) -> Iterator[Made]:
+    def _one(
+        self, templates: Sequence[str], name: str, index: int, namespace: str, *, zone: int = 0, scheduler: str = ""
+    ) -> Iterator[Made]:
         values = {"name": name, "namespace": namespace, "index": str(index), "zone": str(zone)}
+        values["scheduler"] = scheduler
         for key in templates:
             resource, template = self._named(key)
             own = str(template.manifest["metadata"]["name"]).replace("$name", name)
@@ -103,6 +106,8 @@ class Maker:
         if known is None:
             plain = self._workload.templates[key]
             resource = resource_of(plain.api_version, plain.kind)
+            if plain.kind == "Pod":
+                plain = plain.changed(schedulerName="$scheduler")
             known = self._templates[key] = resource, plain.named(namespaced=resource.namespaced)
         return known
 

@@ -55,9 +55,7 @@ class Contender:
 class Running:
     """A scheduler's process. Owner: the comparison."""
 
-    def __init__(
-        self, name: str, process: asyncio.subprocess.Process, url: str, started: float, log: Path
-    ) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process, url: str, started: float, log: Path) -> None:
         self.name = name
         self.started = started
         self.pid = process.pid
@@ -120,7 +118,7 @@ def podium() -> Contender:
     """`podium run`, from this tree."""
 
     def command(site: Site, port: int) -> tuple[list[str], str]:
-        config = _write_config(site, "podium", port, "v1", {})
+        config = _write_config(site, "podium", port, "v1", site.kubeconfig, {})
         words = [sys.executable, "-m", "podium", "run", f"--config={config}", "--bind-address=127.0.0.1"]
         return [*words, f"--port={port}"], f"http://127.0.0.1:{port}"
 
@@ -135,7 +133,8 @@ def kube_scheduler(binary: Path, version: tuple[int, int]) -> Contender:
         address = f"127.0.0.1:{port}"
         plain = version < (1, 23)
         extra = {"healthzBindAddress": address, "metricsBindAddress": address} if plain else {}
-        config = _write_config(site, "kube-scheduler", port, api_version, extra)
+        kubeconfig = site.scheduler_kubeconfig or site.kubeconfig
+        config = _write_config(site, "kube-scheduler", port, api_version, kubeconfig, extra)
         words = [str(binary), f"--config={config}", "--bind-address=127.0.0.1", f"--cert-dir={site.folder}", "-v=0"]
         words.append(f"--secure-port={0 if plain else port}")
         return words, f"{'http' if plain else 'https'}://{address}"
@@ -147,23 +146,19 @@ def any_command(text: str) -> Contender:
     """A command line with {kubeconfig}, {config} (a KubeSchedulerConfiguration), {name} and {port} in it."""
 
     def command(site: Site, port: int) -> tuple[list[str], str]:
-        config = _write_config(site, "peer", port, "v1", {})
-        words = shlex.split(text.format(kubeconfig=_kubeconfig(site), config=config, name="peer", port=port))
+        config = _write_config(site, "peer", port, "v1", site.kubeconfig, {})
+        words = shlex.split(text.format(kubeconfig=site.kubeconfig, config=config, name="peer", port=port))
         return words, f"http://127.0.0.1:{port}"
 
     return Contender("peer", command)
 
 
-def _kubeconfig(site: Site) -> Path:
-    return site.scheduler_kubeconfig or site.kubeconfig
-
-
-def _write_config(site: Site, name: str, port: int, version: str, extra: dict[str, Any]) -> Path:
+def _write_config(site: Site, name: str, port: int, version: str, kubeconfig: Path, extra: dict[str, Any]) -> Path:
     path = site.folder / f"{name}-{port}.yaml"
     document = {
         "apiVersion": f"kubescheduler.config.k8s.io/{version}",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(_kubeconfig(site)), "qps": QPS, "burst": QPS},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
         "leaderElection": {"leaderElect": False},
         "profiles": [{"schedulerName": name}],
         **extra,

@@ -170,17 +170,21 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return sum(step.count for step in self.set_up if isinstance(step, CreateNodes))
 
 
-def load(folder: Path = FOLDER) -> list[Workload]:
-    """All workloads of a folder, in the order of files and lines."""
+def load(folder: Path = FOLDER, sizes: Mapping[str, Json] | None = None) -> list[Workload]:
+    """All workloads of a folder, in the order of files and lines. `sizes`: only these, at one size of the caller's."""
     shared = _read(folder / SHARED)
-    workloads = []
+    workloads: list[Workload] = []
     for path in sorted(folder.glob("*.yaml")):
         if path.name != SHARED:
             document = _read(path)
             manifests = {**shared, **document.get("templates", {})}
             templates = {name: Template(manifest) for name, manifest in manifests.items()}
             for name, body in document["workloads"].items():
-                workloads += _sizes(f"{path.name}: {name}", name, body, templates)
+                if sizes is None:
+                    workloads += _sizes(f"{path.name}: {name}", name, body, templates)
+                elif name in sizes:
+                    own = {**body, "sizes": {"own": {"labels": [], **sizes[name]}}}
+                    workloads += _sizes(f"{path.name}: {name}", name, own, templates)
     return workloads
 
 

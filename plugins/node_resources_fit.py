@@ -51,6 +51,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     name = "NodeResourcesFit"
     scope = Scope.ROW
+    fewer_pods_help = True
     bounded = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:

@@ -128,6 +128,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
     sparse = True
+    fewer_pods_help = True
     code = Code.UNSCHEDULABLE
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -18,27 +18,38 @@ from rich.table import Table
 from rich.text import Text
 
 from kube.api.core import Pod
+from podium.demo_highlights import Highlights
 from podium.tables import node_table
 from podium.wiring import PODS, Service
+from simulator.apiserver.watch_cache import Event
+from simulator.cluster import Cluster
 from simulator.offline import NodeResult
 
 
 class DemoReport:
     """Counts what happens."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, cluster: Cluster) -> None:
         self._service = service
+        self.highlights = Highlights(cluster)
+        self._unfollow = cluster.server.store.listen("pods", self._on_pod)
         self._created_at: dict[str, float] = {}
         self.latencies: list[float] = []
         self.started = perf_counter()
         self._last_news = self.started
         self._last_bind = self.started
+        self._first_stage: float | None = None
         service.factory.informer(Pod, PODS).add_handler(update=self._updated)
 
-    def created(self, uid: str) -> None:
-        """A pod was created now."""
-        now = self._last_news = perf_counter()
-        self._created_at[uid] = now
+    def stop(self) -> None:
+        """Count no more."""
+        self.highlights.stop()
+        self._unfollow()
+
+    def _on_pod(self, event: Event) -> None:
+        if event.type == "ADDED":
+            self._last_news = perf_counter()
+            self._created_at[event.revision.obj["metadata"]["uid"]] = self._last_news
 
     def _updated(self, old: Pod, new: Pod) -> None:
         if new.spec.node_name and not old.spec.node_name:
@@ -59,8 +70,15 @@ class DemoReport:
 
     @property
     def throughput(self) -> float:
-        """Pods bound a second, from the first creation to the last bind."""
+        """Pods bound a second, from the start to the last bind, of the first stage once that is over."""
+        if self._first_stage is not None:
+            return self._first_stage
         return self.bound / max(self._last_bind - self.started, 1e-9)
+
+    def stage_over(self) -> None:
+        """A stage has settled; what comes after the first is too little to measure a throughput."""
+        if self._first_stage is None:
+            self._first_stage = self.throughput
 
     def pending(self) -> dict[str, int]:
         """Pods per pool."""
@@ -100,6 +118,8 @@ class DemoReport:
             table.add_row(
                 "cycle", f"median [bold]{sorted(cycles)[len(cycles) // 2] * 1e6:,.0f}[/] µs, every node scored"
             )
+        for title, text in self.highlights.lines():
+            table.add_row(title, text)
         return table
 
     def _nodes(self) -> list[NodeResult]:

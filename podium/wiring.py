@@ -161,6 +161,8 @@ class Service:
                 client=self.plugin_client,
                 event=self._event(name),
                 extenders=extenders,
+                preemption_attempted=self.metrics.preemption_attempts.inc,
+                preemption_done=self.metrics.preemption_done,
             )
             observe = self.metrics.point_observer(name)
             frameworks[name] = build_framework(profile, self.effective.registry, handle, observe)

@@ -6,7 +6,7 @@ Owner: Scheduler. Bounded: the oldest records go. Nothing is computed for it on 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 MAX_RECORDS = 2_000
@@ -38,10 +38,14 @@ class DecisionLog:
 
     def __init__(self, limit: int = MAX_RECORDS) -> None:
         self._records: deque[Decision] = deque(maxlen=limit)
+        #: told of each decision as it is noted
+        self.listener: Callable[[Decision], None] | None = None
 
     def add(self, decision: Decision) -> None:
         """Note a decision."""
         self._records.append(decision)
+        if self.listener is not None:
+            self.listener(decision)
 
     def __iter__(self) -> Iterator[Decision]:
         """Newest first."""

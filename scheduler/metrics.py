@@ -140,6 +140,12 @@ class Metrics:
 
         return observe
 
+    def preemption_done(self, victims: int, result: str, seconds: float) -> None:
+        """The victims of a preemption were evicted, or could not be ("error")."""
+        self.preemption_victims.observe(victims)
+        self.preemption_duration.labels(result).observe(seconds)
+        self.preemption_execution.labels(result).inc()
+
     def incoming_observer(self) -> Callable[[str, str], None]:
         """(queue, event) -> counted."""
         bound: dict[tuple[str, str], Callable[[], None]] = {}

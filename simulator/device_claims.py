@@ -1,7 +1,7 @@
 """ResourceClaims in an offline simulation: held by the pods that are placed, let go by those that are evicted.
 
-What PreBind writes in a cluster, and what the claim controller does when a pod is gone, happens here at once and in
-memory. Called by the simulation, which owns the listers.
+What PreBind writes in a cluster, and what the claim controller does for a pod that comes or goes, happens here at once
+and in memory. Called by the simulation, which owns the listers.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-from kube.api.core import Pod
+from kube.api.core import Pod, PodResourceClaimStatus
+from kube.api.meta import ObjectMeta, OwnerReference
 from kube.api.resource import ResourceClaim
-from simulator.listers import ObjectLister
+from simulator.listers import ObjectLister, ObjectListers
 
 
 class Devices(Protocol):
@@ -31,8 +32,9 @@ def hold(claims: ObjectLister, devices: Devices, node_name: str) -> None:
 def let_go(claims: ObjectLister, pod: Pod) -> list[tuple[ResourceClaim, ResourceClaim]]:
     """The pod is gone; before and after of the claims that it was the last to use."""
     freed = []
+    meta = pod.metadata
     for claim in list(claims.list()):
-        users = tuple(user for user in claim.status.reserved_for if user.uid != pod.metadata.uid)
+        users = tuple(user for user in claim.status.reserved_for if (user.uid, user.name) != (meta.uid, meta.name))
         if len(users) == len(claim.status.reserved_for):
             continue
         allocation = claim.status.allocation if users else None
@@ -42,3 +44,27 @@ def let_go(claims: ObjectLister, pod: Pod) -> list[tuple[ResourceClaim, Resource
         if not users:
             freed.append((claim, after))
     return freed
+
+
+def with_claims(listers: ObjectListers, pod: Pod) -> Pod:
+    """The pod with the claims that a controller would have made from templates, as far as the input has these."""
+    meta = pod.metadata
+    noted = {status.name for status in pod.status.resource_claim_statuses}
+    made = []
+    for use in pod.spec.resource_claims:
+        wanted = use.resource_claim_template_name
+        template = listers("ResourceClaimTemplate").get(wanted, meta.namespace) if wanted is not None else None
+        if template is None or use.name in noted:
+            continue
+        owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
+        claim = ResourceClaim(
+            metadata=ObjectMeta(name=f"{meta.name}-{use.name}", namespace=meta.namespace, owner_references=(owner,)),
+            spec=template.spec.spec,
+        )
+        listers("ResourceClaim").indexer.update(claim)
+        made.append(PodResourceClaimStatus(name=use.name, resource_claim_name=claim.metadata.name))
+    if not made:
+        return pod
+    statuses = (*pod.status.resource_claim_statuses, *made)
+    status = msgspec.structs.replace(pod.status, resource_claim_statuses=statuses)
+    return msgspec.structs.replace(pod, status=status)

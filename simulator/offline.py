@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from config.types import Configuration
 from kube.api.core import Pod
 from scheduler.cache import SchedulerCache
+from scheduler.extender_cycle import schedule_pod_with_extenders
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -26,6 +27,7 @@ from scheduler.framework.cluster_event import (
     ClusterEvent,
     EventResource,
 )
+from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
@@ -79,6 +81,16 @@ class NodeResult:
     allocatable: Mapping[str, int]
 
 
+class Extenders(Protocol):
+    """The extenders of a configuration, and a way to wait for them: offline there is no event loop."""
+
+    def of(self, snapshot: Snapshot) -> Sequence[Extender]:
+        """The extenders, for this snapshot."""
+
+    def ask(self, cycle: Coroutine[Any, Any, Attempt]) -> Attempt:
+        """Run a cycle to its end."""
+
+
 class Simulation:
     """A cluster from files and the profiles that decide on it."""
 
@@ -92,6 +104,7 @@ class Simulation:
         seed: int = 0,
         any_scheduler_name: bool = True,
         detail: bool = True,
+        extenders: Extenders | None = None,
     ) -> None:
         """`detail`: whether results name each node, with scores and reasons; it costs more than the decision."""
         self.snapshot = Snapshot()
@@ -99,6 +112,7 @@ class Simulation:
         self.nominator = Nominator()
         self._pending = objects.pending
         self._detail = detail
+        self._extenders = extenders
         #: without a configuration file every pod is judged by the one default profile
         self._any_name = any_scheduler_name
         self._percentages = {
@@ -123,7 +137,8 @@ class Simulation:
         gates: Mapping[str, bool],
         rng: random.Random,
     ) -> dict[str, Framework]:
-        listers = self._listers = ObjectListers(objects)
+        listers = self.listers = ObjectListers(objects)
+        extenders = self._extenders.of(self.snapshot) if self._extenders is not None else ()
         frameworks = {}
         for profile in configuration.profiles:
             handle = Handle(
@@ -135,6 +150,7 @@ class Simulation:
                 feature_gates=gates,
                 random=rng,
                 now=time.time,
+                extenders=extenders,
             )
             frameworks[profile.scheduler_name] = build_framework(profile, registry, handle)
         return frameworks
@@ -152,25 +168,25 @@ class Simulation:
     def judge_alone(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
         """Each pod by itself; none is placed before the next is judged."""
         for pod in pods:
-            yield self._once(self.snapshot.shapes.pod_info(pod))[0]
+            yield self._once(self._info(pod))[0]
 
     def schedule(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
         """These pods in this order, once each; a placed or nominated one counts for the next."""
         for pod in pods:
-            info = self.snapshot.shapes.pod_info(pod)
+            info = self._info(pod)
             result, attempt = self._once(info)
             if result.node is not None:
-                self._place(pod, result.node, attempt)
+                self._place(info.pod, result.node, attempt)
             elif result.nominated_node is not None:
                 self.nominator.add(info, result.nominated_node)
             yield result
 
     def run(self) -> Iterator[PodResult]:
         """Every pending pod in queue order, retried when another pod's placement or eviction may help."""
-        queue = self._queue()
+        queue = self.queue()
         for pod in self._pending:
             if self.profile_of(pod) is not None:
-                queue.add(self.snapshot.shapes.pod_info(pod))
+                queue.add(self._info(pod))
             else:
                 yield self._unclaimed(pod)
         last: dict[str, PodResult] = {}
@@ -197,17 +213,25 @@ class Simulation:
 
     # --- the parts ----------------------------------------------------------------------------------------
 
+    def _info(self, pod: Pod) -> PodInfo:
+        return self.snapshot.shapes.pod_info(device_claims.with_claims(self.listers, pod))
+
     def profile_of(self, pod: Pod) -> str | None:
         """The profile that a pod belongs to, None where no profile claims it."""
         if self._any_name:
             return self._default
         return pod.spec.scheduler_name if pod.spec.scheduler_name in self.frameworks else None
 
+    def percentage_of(self, profile: str) -> int:
+        """percentageOfNodesToScore of a profile."""
+        return self._percentages[profile]
+
     def _hooks_of(self, pod: Pod) -> ProfileHooks | None:
         profile = self.profile_of(pod)
         return None if profile is None else self._hooks[profile]
 
-    def _queue(self) -> SchedulingQueue:
+    def queue(self) -> SchedulingQueue:
+        """A queue of these profiles, still empty; its clock stands still."""
         return SchedulingQueue(
             self._hooks_of,
             self.nominator,
@@ -224,6 +248,10 @@ class Simulation:
         gated = framework.run_pre_enqueue(info.pod)
         if gated is not None:
             return _gated(info.pod, gated.message), None
+        extenders = framework.interested_extenders(info.pod)
+        if extenders:
+            attempt = self._ask(framework, info, extenders)
+            return self._result(framework, attempt), attempt
         key = None if self._detail else _decided_by(profile, info)
         if key in self._failures:
             known, attempt = self._failures[key]
@@ -233,6 +261,12 @@ class Simulation:
         if key is not None and result.node is None and result.nominated_node is None:
             self._failures[key] = result, attempt
         return result, attempt
+
+    def _ask(self, framework: Framework, info: PodInfo, extenders: Sequence[Extender]) -> Attempt:
+        """A cycle that awaits the extenders, run to its end."""
+        assert self._extenders is not None, "only they can be interested"
+        percentage = self._percentages[framework.profile]
+        return self._extenders.ask(schedule_pod_with_extenders(framework, info, extenders, percentage))
 
     def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
         result, attempt = self._once(item.pod_info)
@@ -265,13 +299,13 @@ class Simulation:
             self._failures.clear()
             self.cache.remove_pod(victim.uid)
             queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, victim.pod, None)
-            for before, after in device_claims.let_go(self._listers("ResourceClaim"), victim.pod):
+            for before, after in device_claims.let_go(self.listers("ResourceClaim"), victim.pod):
                 queue.move_all_to_active_or_backoff_queue(RESOURCE_CLAIM_FREED, before, after)
 
     def _place(self, pod: Pod, node: str, attempt: Attempt | None) -> Pod:
         devices = _devices(attempt)
         if devices is not None:
-            device_claims.hold(self._listers("ResourceClaim"), devices, node)
+            device_claims.hold(self.listers("ResourceClaim"), devices, node)
         self._failures.clear()
         placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self.cache.add_pod(placed)

@@ -82,7 +82,8 @@ class Answers:
                 _stop(info, timeout),
             ).run()
         except AllocationError as error:
-            self._errors[row] = error
+            # Kept without its traceback, which would keep the whole search.
+            self._errors[row] = AllocationError(error.text, error.claim)
         self._fits[row] = solution is not None
         if solution is None:
             self._refusals[row] = INVALID_POOLS if any(pool.invalid for pool in pools) else CANNOT_ALLOCATE

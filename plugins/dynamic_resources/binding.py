@@ -71,7 +71,7 @@ class Binding:
         state.written.clear()
 
     def _release(self, claim: ResourceClaim) -> None:
-        dropped, pools = self._manager.claims.release(claim.metadata.uid)
+        dropped, pools = self._manager.claims.release(claim)
         if dropped is None:
             return
         self._manager.touch(pools | self._manager.claims.restore(claim))
@@ -93,10 +93,10 @@ class Binding:
 
     async def pre_bind(self, state: DevicesState, pod: Pod, node_name: str) -> Status | None:
         """Write each claim in the pod's order, then wait for what the devices' drivers have to do."""
-        reserved = {claim.metadata.uid: claim for claim in state.reserved}
+        reserved = {pod_claims.claim_id(claim): claim for claim in state.reserved}
         try:
             for position, claim in enumerate(state.claims):
-                await self._bind(state, position, claim, reserved.get(claim.metadata.uid), pod)
+                await self._bind(state, position, claim, reserved.get(pod_claims.claim_id(claim)), pod)
             if state.extended_reserved is not None:
                 await self._bind_extended(state, state.extended_reserved, pod)
             if self._manager.features.binding_conditions:
@@ -136,7 +136,7 @@ class Binding:
             yield
         finally:
             if reserved is not None:
-                _, pools = self._manager.claims.release(reserved.metadata.uid)
+                _, pools = self._manager.claims.release(reserved)
                 self._manager.touch(pools)
 
     # --- binding conditions --------------------------------------------------------------------------------------

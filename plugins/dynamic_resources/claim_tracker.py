@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kube.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from plugins.dynamic_resources.allocated import AllocatedDevices
 from plugins.dynamic_resources.devices import PoolId
+from plugins.dynamic_resources.pod_claims import claim_id
 from scheduler.framework.handle import Lister
 
 _Results = tuple[DeviceRequestAllocationResult, ...]
@@ -50,7 +51,7 @@ class ClaimTracker:
 
     def is_in_flight(self, claim: ResourceClaim) -> bool:
         """Whether an allocation of it is decided but not written."""
-        return claim.metadata.uid in self._in_flight
+        return claim_id(claim) in self._in_flight
 
     # --- changes; each returns the pools whose devices may have changed hands ------------------------------------
 
@@ -77,7 +78,7 @@ class ClaimTracker:
 
     def reserve(self, claim: ResourceClaim) -> set[PoolId]:
         """An allocation is decided: `claim` has it in its status."""
-        uid = claim.metadata.uid
+        uid = claim_id(claim)
         entry = self._in_flight.get(uid)
         if entry is not None:
             entry.users += 1
@@ -85,8 +86,9 @@ class ClaimTracker:
         self._in_flight[uid] = _InFlight(claim)
         return self._count(uid, _results(claim))
 
-    def release(self, uid: str) -> tuple[ResourceClaim | None, set[PoolId]]:
+    def release(self, decided: ResourceClaim) -> tuple[ResourceClaim | None, set[PoolId]]:
         """The allocation in flight is written or dropped; the claim with it, if it was in flight."""
+        uid = claim_id(decided)
         entry = self._in_flight.get(uid)
         if entry is None:
             return None, set()
@@ -96,12 +98,12 @@ class ClaimTracker:
         del self._in_flight[uid]
         claim = entry.claim
         known = self.get(claim.metadata.namespace, claim.metadata.name)
-        same = known is not None and known.metadata.uid == uid
+        same = known is not None and claim_id(known) == uid
         return claim, self._count(uid, _results(known) if known is not None and same else ())
 
     def _recount(self, key: str, claim: ResourceClaim | None) -> set[PoolId]:
         touched: set[PoolId] = set()
-        uid = claim.metadata.uid if claim is not None else None
+        uid = claim_id(claim) if claim is not None else None
         before = self._uids.get(key)
         if before is not None and before != uid:
             del self._uids[key]

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from kube.api import cel
+from kube.api.codec import encode
 from kube.api.core import NodeSelector
 from kube.api.node_affinity import match_node_selector
 from kube.api.quantity import Quantity, nanos, parse
@@ -71,6 +73,31 @@ class Capacity:
     policy: Policy | None
 
 
+class _Published:
+    """What selectors see, and what they said of it. Devices that differ in nothing else, on any node, share one."""
+
+    __slots__ = ("__weakref__", "answers", "values")
+
+    def __init__(self, values: cel.DeviceValues) -> None:
+        self.values = values
+        #: expression -> the answer, or the text of the error
+        self.answers: dict[str, bool | str] = {}
+
+
+_known: WeakValueDictionary[bytes, _Published] = WeakValueDictionary()
+
+
+def _published(driver: str, body: BasicDevice) -> _Published:
+    key = encode((driver, body.attributes, body.capacity, body.allow_multiple_allocations))
+    found = _known.get(key)
+    if found is None:
+        values = cel.device_values(
+            driver, body.attributes, body.capacity, allow_multiple_allocations=body.allow_multiple_allocations
+        )
+        found = _known[key] = _Published(values)
+    return found
+
+
 class DeviceView:
     """One device of a slice."""
 
@@ -87,8 +114,6 @@ class DeviceView:
             for name, counter in consumption.counters.items()
         )
         self.taints: tuple[DeviceTaint, ...] = tuple(taint for taint in body.taints if taint.effect in _BLOCKING)
-        #: expression -> what the selector said of this device
-        self._answers: dict[str, bool | cel.SelectorError] = {}
 
     @cached_property
     def capacity(self) -> Mapping[str, Capacity]:
@@ -99,23 +124,22 @@ class DeviceView:
         }
 
     @cached_property
-    def _values(self) -> cel.DeviceValues:
-        return cel.device_values(
-            self.id.driver, self.attributes, self.body.capacity, allow_multiple_allocations=self.shareable
-        )
+    def _published(self) -> _Published:
+        return _published(self.id.driver, self.body)
 
     def matches(self, expression: str) -> bool:
-        """What a selector says of this device; asked once. Raises `cel.SelectorError`, the same one each time."""
-        answer = self._answers.get(expression)
+        """What a selector says of this device; asked once. Raises `cel.SelectorError`."""
+        answers = self._published.answers
+        answer = answers.get(expression)
         if answer is None:
             try:
-                answer = cel.selector(expression).matches(self._values)
+                answer = cel.selector(expression).matches(self._published.values)
             except cel.SelectorError as error:
-                answer = error
-            self._answers[expression] = answer
+                answer = str(error)
+            answers[expression] = answer
         if isinstance(answer, bool):
             return answer
-        raise answer
+        raise cel.SelectorError(answer)
 
     def attribute(self, name: str) -> DeviceAttribute | None:
         """By its full name, or by the short one where the domain is the driver's."""

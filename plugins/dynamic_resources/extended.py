@@ -92,7 +92,7 @@ def in_memory_claim(pod: Pod, requests: tuple[DeviceRequest, ...] = ()) -> Resou
             name=IN_MEMORY_NAME,
             generate_name=f"{meta.name}-extended-resources-",
             namespace=meta.namespace,
-            uid=f"{meta.uid}/extended-resources",
+            uid=f"{meta.uid or pod.key}/extended-resources",
             owner_references=(owner,),
             annotations={EXTENDED_RESOURCE_CLAIM: "true"},
         ),

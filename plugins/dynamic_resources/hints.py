@@ -8,7 +8,7 @@ from __future__ import annotations
 from kube.api.core import Pod
 from kube.api.resource import ResourceClaim
 from plugins.dynamic_resources.manager import Manager
-from plugins.dynamic_resources.pod_claims import UnusableClaimError, claims_of
+from plugins.dynamic_resources.pod_claims import UnusableClaimError, claim_id, claims_of
 from scheduler.framework.cluster_event import QueueingHint
 
 
@@ -28,7 +28,7 @@ class Hints:
             return QueueingHint.SKIP
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
             return QueueingHint.QUEUE
-        if all(claim.metadata.uid != new.metadata.uid for claim in own):
+        if all(claim_id(claim) != claim_id(new) for claim in own):
             return QueueingHint.SKIP
         return QueueingHint.QUEUE if old is None or old.status != new.status else QueueingHint.SKIP
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kube.api.core import NodeSelector, NodeSelectorTerm
+from kube.api.core import NodeSelector, NodeSelectorTerm, Pod
 from kube.api.node_affinity import METADATA_NAME, match_node_selector
 from kube.api.resource import EXTENDED_RESOURCE_CLAIM, DeviceClass, ResourceClaim, ResourceSlice
 from plugins.dynamic_resources.allocated import AllocatedDevices
@@ -232,9 +232,10 @@ class Manager:
         found: DeviceClass | None = self._class_lister.get(name)
         return found
 
-    def extended_claims_of(self, uid: str) -> Iterable[ResourceClaim]:
-        """The claims made for the extended resources of a pod, by its UID."""
-        return self._claim_lister.by_index(EXTENDED_OWNER, uid)
+    def extended_claims_of(self, pod: Pod) -> Iterable[ResourceClaim]:
+        """The claims made for the extended resources of a pod."""
+        meta = pod.metadata
+        return self._claim_lister.by_index(EXTENDED_OWNER, meta.uid or f"{meta.namespace}/{meta.name}")
 
 
 def _only_name(term: NodeSelectorTerm) -> str | None:
@@ -245,8 +246,12 @@ def _only_name(term: NodeSelectorTerm) -> str | None:
 
 
 def extended_owners(claim: ResourceClaim) -> Iterable[str]:
-    """Index function: the UID of the pod whose extended resources the claim is for."""
+    """Index function: the pod (UID, or key where it has none) whose extended resources the claim is for."""
     annotations: Mapping[str, str] = claim.metadata.annotations
     if annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return ()
-    return tuple(owner.uid for owner in claim.metadata.owner_references if owner.controller)
+    return tuple(
+        owner.uid or f"{claim.metadata.namespace}/{owner.name}"
+        for owner in claim.metadata.owner_references
+        if owner.controller
+    )

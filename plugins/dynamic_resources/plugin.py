@@ -135,7 +135,7 @@ class DynamicResources(
         backed = self.manager.classes.backed(requests)
         if not backed:
             return None
-        stale = next(iter(self.manager.extended_claims_of(pod.metadata.uid)), None)
+        stale = next(iter(self.manager.extended_claims_of(pod)), None)
         if stale is not None and not stale.spec.devices.requests:
             stale = None
         return Extended(backed, self.manager.classes.extended(requests), stale)

@@ -56,18 +56,28 @@ def _generated_name(pod: Pod, use: PodResourceClaim) -> str | None:
 
 def _is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
     owner = controller_of(claim.metadata)
-    return owner is not None and owner.uid == pod.metadata.uid
+    return owner is not None and _is_pod(owner.uid, owner.name, pod)
+
+
+def _is_pod(uid: str, name: str, pod: Pod) -> bool:
+    """By UID; objects in files may have none, their names must do."""
+    return uid == pod.metadata.uid and (bool(uid) or name == pod.metadata.name)
+
+
+def claim_id(claim: ResourceClaim) -> str:
+    """What a claim is told from others by, also from a later one of its name; in files the name must do."""
+    return claim.metadata.uid or claim.key
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether the pod may run with the claim already."""
-    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+    return any(_is_pod(consumer.uid, consumer.name, pod) for consumer in claim.status.reserved_for)
 
 
 def is_free_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether nobody but this pod would miss the allocation."""
     consumers = claim.status.reserved_for
-    return not consumers or (len(consumers) == 1 and consumers[0].uid == pod.metadata.uid)
+    return not consumers or (len(consumers) == 1 and is_reserved_for(claim, pod))
 
 
 # --- binding conditions ------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class SliceIndex:
         """Store a slice; the pools that changed."""
         name = resource_slice.metadata.name
         known = self._slices.get(name)
-        if known is not None and known.object is resource_slice:
+        if known is not None and known.object.spec == resource_slice.spec:
             return ()
         touched = self.remove(name)
         view = self._slices[name] = SliceView(resource_slice)

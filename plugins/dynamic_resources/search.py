@@ -117,7 +117,7 @@ class Search:
     def _checked(self, options: Sequence[RequestPlan]) -> Sequence[RequestPlan]:
         for request in options:
             if request.error is not None:
-                raise request.error
+                raise AllocationError(request.error.text, request.error.claim)
             if request.all_devices:
                 self._every[id(request)] = self._all_devices(request)
         return options

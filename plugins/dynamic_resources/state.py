@@ -20,7 +20,7 @@ from plugins.dynamic_resources.answers import FIRST_CHOICE, Answers
 from plugins.dynamic_resources.extended import IN_MEMORY_NAME, Mappings, in_memory_claim, requests_and_mappings
 from plugins.dynamic_resources.manager import Manager
 from plugins.dynamic_resources.plan import AllocationError
-from plugins.dynamic_resources.pod_claims import is_reserved_for
+from plugins.dynamic_resources.pod_claims import claim_id, is_reserved_for
 from plugins.dynamic_resources.results import allocation_document, allocation_results
 from scheduler.framework.status import Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
@@ -246,8 +246,8 @@ class DevicesState:
     def claims_on(self, node_name: str) -> list[ResourceClaim]:
         """The pod's claims as they will be when it runs on the node; for simulations, where nothing is written."""
         node = self.manager.node_named(node_name)
-        allocated = {claim.metadata.uid: with_allocation(claim, result) for claim, result in self.allocations(node)}
-        claims = [allocated.pop(claim.metadata.uid, claim) for claim in self.claims]
+        allocated = {claim_id(claim): with_allocation(claim, result) for claim, result in self.allocations(node)}
+        claims = [allocated.pop(claim_id(claim), claim) for claim in self.claims]
         made = [_named(claim) for claim in allocated.values()]
         return [
             claim if is_reserved_for(claim, self.pod) else reserved_for(claim, self.pod) for claim in (*claims, *made)

@@ -7,22 +7,27 @@ import asyncio
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
-from podium import demo_workload
+from podium import demo_trace, demo_workload
 from podium.configuration import Effective, add_config_arguments, read_configuration
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
+from podium.output import fail
 from podium.running import run_loop
 from podium.wiring import Options, Service
 from simulator.cluster import Cluster
+from simulator.controllers.manager import Settings
 
 #: the demo waits this long for something to happen before it settles for what is bound, seconds
 QUIET = 1.5
+#: volumes take a moment to be made, so that one can see who waits for whom
+SETTINGS = Settings(provisioning_delay=0.3)
 _BATCH = 50
 
 
@@ -38,6 +43,20 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", default=[],
                         help="schedule the workloads of these manifests instead")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="decides the workload and ties (default: 0)")
+    parser.add_argument(
+        "--trace", metavar="PODS.csv", help="replay the tasks of a trace instead, as they came and went"
+    )
+    parser.add_argument("--trace-nodes", metavar="NODES.csv", help="the nodes of the trace")
+    parser.add_argument(
+        "--speedup", type=positive, metavar="N", help="N seconds of the trace in one (default: all of it in 30 s)"
+    )
+    parser.add_argument(
+        "--stretch", type=positive, metavar="N", help="let each task live N times as long (default: fills the nodes)"
+    )
+    parser.add_argument("--gpu-share", action="store_true", help="let the tasks of the trace share GPUs")
+    parser.add_argument(
+        "--picture", default="podium-trace.svg", metavar="FILE", help="SVG of the replay (default: podium-trace.svg)"
+    )
     parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
     add_config_arguments(parser)
@@ -48,42 +67,63 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Show the whole way of a pod; 0 when every pod that can fit is bound."""
     set_up(-1)
+    if bool(args.trace) != bool(args.trace_nodes):
+        return fail("--trace and --trace-nodes: expected both, or neither", 2)
     return run_loop(demo(args, read_configuration(args)))
+
+
+def positive(text: str) -> float:
+    """A number above zero, for argparse."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
 
 
 async def demo(args: argparse.Namespace, effective: Effective) -> int:
     """The cluster, the service and the workload."""
-    objects = _objects(args)
-    async with Cluster(args.port, seed=args.seed) as cluster:
+    if args.trace:
+        return await demo_trace.replay(args, effective, serving)
+    stages = _stages(args)
+    async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:
         for name, template in demo_workload.nodes(args.nodes):
             cluster.add_node(template, name)
-        kubeconfig = _write_kubeconfig(cluster)
-        credentials = await from_kubeconfig(str(kubeconfig))
-        async with Client(credentials, qps=-1, burst=0) as client:
-            service = Service(client, effective, Options(leader_elect=False, seed=args.seed))
-            await service.build()
-            report = DemoReport(service)
-            async with asyncio.TaskGroup() as group:
-                running = group.create_task(service.run())
-                await service.synced.wait()
+        async with serving(cluster, effective, args.seed) as service:
+            report = DemoReport(service, cluster)
+            for objects in stages:
                 await _push(cluster, objects, report)
-                report.print()
-                if args.keep:
-                    await _keep(kubeconfig)
-                service.stop()
-                await running
+                report.stage_over()
+            report.print()
+            if args.keep:
+                await _keep(_write_kubeconfig(cluster))
+            report.stop()
     return 0
 
 
-def _objects(args: argparse.Namespace) -> list[dict[str, Any]]:
+@asynccontextmanager
+async def serving(cluster: Cluster, effective: Effective, seed: int) -> AsyncIterator[Service]:
+    """A service on an embedded cluster that has synced; it is stopped at the end."""
+    credentials = await from_kubeconfig(str(_write_kubeconfig(cluster)))
+    async with Client(credentials, qps=-1, burst=0) as client:
+        service = Service(client, effective, Options(leader_elect=False, seed=seed))
+        await service.build()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(service.run())
+            await service.synced.wait()
+            yield service
+            service.stop()
+            await running
+
+
+def _stages(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
+    """What is created, in stages: each waits until the one before has settled."""
     if args.filename:
         from podium.manifests import objects_for_cluster
 
-        return objects_for_cluster(args.filename)
+        return [objects_for_cluster(args.filename)]
     return [
-        *demo_workload.priority_classes(),
-        *demo_workload.services(),
-        *demo_workload.pods(args.pods, args.nodes, args.seed),
+        [*demo_workload.foundation(), *demo_workload.workloads(args.pods, args.nodes)],
+        demo_workload.urgent(args.nodes),
     ]
 
 
@@ -97,9 +137,7 @@ async def _push(cluster: Cluster, objects: Iterable[dict[str, Any]], report: Dem
     """Create everything, and wait until nothing happens any more."""
     with Progress(report) as progress:
         for i, obj in enumerate(objects):
-            created = cluster.server.create(obj)
-            if obj["kind"] == "Pod":
-                report.created(created["metadata"]["uid"])
+            cluster.server.create(obj)
             if i % _BATCH == 0:
                 progress.update()
                 await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from kube.client.auth import load_credentials
@@ -13,6 +14,8 @@ from kube.client.rest import Client
 from podium.configuration import Effective, add_config_arguments, read_configuration
 from podium.http import HttpServer
 from podium.logs import set_up
+from podium.output import fail
+from podium.recording import Recorder, RecordingError
 from podium.running import UnusableServerError, run_loop
 from podium.wiring import Options, Service
 
@@ -40,6 +43,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's"
     )
+    parser.add_argument("--record", metavar="DIR", help="keep what comes in and what is decided, for podium replay")
+    parser.add_argument("--record-limit", type=int, default=256, metavar="MIB",
+                        help="size of the recording; the oldest part goes (default: 256)")  # fmt: skip
     parser.set_defaults(run=run)
     return parser
 
@@ -69,6 +75,15 @@ async def serve(args: argparse.Namespace, effective: Effective) -> int:
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, service.stop)
         loop.add_signal_handler(signal.SIGUSR2, service.debugger.dump)
-        async with HttpServer(service, args.bind_address, args.port):
-            await service.run()
+        try:
+            recording = _recording(args, service)
+        except RecordingError as problem:
+            return fail(problem)
+        with recording:
+            async with HttpServer(service, args.bind_address, args.port):
+                await service.run()
     return 0
+
+
+def _recording(args: argparse.Namespace, service: Service) -> AbstractContextManager[Any]:
+    return nullcontext() if not args.record else Recorder(service, args.record, args.record_limit * 2**20)

@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", default=[],
                         help="dump these files instead of a cluster")  # fmt: skip
     parser.add_argument("--anonymise", "--anonymize", action="store_true",
-                        help="other words for all names, labels and images; it decides as the original does")  # fmt: skip
+                        help="other words for names, labels and images; it decides as the original")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", help="default: stdout")
     parser.set_defaults(run=run)
     return parser

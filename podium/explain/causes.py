@@ -152,7 +152,7 @@ def _resources(view: View, found: Feasibility, reason: str, rows: Codes) -> Iter
         return
     gap, most = gap_of(view, found, resource, rows)
     possible = most >= found.state.pod_info.shape.requests.get(resource, 0)
-    yield Group(rows, _gap_text(gap, possible, len(rows)), gap_brief(gap, possible, len(rows)), gap)
+    yield Group(rows, _gap_text(gap, possible, len(rows)), gap_brief(gap, possible), gap)
 
 
 def _kept_for_nominated(view: View, found: Feasibility, resource: str, rows: Codes) -> Group:
@@ -186,13 +186,11 @@ def gap_of(view: View, found: Feasibility, resource: str, rows: Codes) -> tuple[
     return gap, float(allocatable.max())
 
 
-def gap_brief(gap: ResourceGap, possible: bool, nodes: int) -> str:
-    """`short of CPU (n7 by 250m)`, `250m CPU short`."""
+def gap_brief(gap: ResourceGap, possible: bool) -> str:
+    """`short of CPU (n7 by 250m)`."""
     name = resource_name(gap.resource)
     if gap.allocatable == "0":
         return f"without {name}"
-    if nodes == 1:
-        return f"{gap.short} {name} short"
     return (
         f"short of {name} ({gap.node} by {gap.short})"
         if possible

@@ -141,7 +141,7 @@ def _toleration(view: View, found: Feasibility, status: Status, node: NodeInfo) 
         return _uncordoned(view, found, status, node)
     if taint.key.startswith(_CONDITION_TAINTS):
         left = tuple(each for each in node.node.spec.taints if each != taint)
-        text = f"{node.name} loses its taint {taint_text(taint)}"
+        text = f"mend {node.name} (taint {taint_text(taint)})"
         return Fix("node", text, node=replace(node.node, spec=replace(node.node.spec, taints=left)))
     pod = found.state.pod_info.pod
     toleration = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)

@@ -153,3 +153,10 @@ class Explanation(Document, frozen=True):
     scores: tuple[NodeScore, ...] = ()
     queue: QueueState | None = None
     last_decision: LastDecision | None = None
+
+
+class Explanations(Document, frozen=True):
+    """Why several pods are where they are; `more` counts those left out."""
+
+    pods: tuple[Explanation, ...]
+    more: int = 0

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from kube.api.core import Pod
 from podium.explain.amounts import amount
+from podium.explain.documents import Explanations
 from podium.explain.explain import explain, time_text
 from podium.explain.reasons import ReasonCollector, reasons_of
 from podium.explain.sources import no_such_pod
@@ -78,7 +79,7 @@ class Endpoints:
             explained.append(explain(self._cluster(), item.pod))
             # Scheduling goes on between two answers.
             await asyncio.sleep(0)
-        return _json({"pods": explained, "more": max(len(pending) - MAX_EXPLAINED, 0)})
+        return _json(Explanations(pods=tuple(explained), more=max(len(pending) - MAX_EXPLAINED, 0)))
 
     async def queue(self, request: web.Request) -> web.Response:
         """Every pending pod, its pool and why it is still there."""

@@ -150,6 +150,7 @@ def _explain_pending(
         _explain_fitting(view, asked, found)
     else:
         _explain_refused(view, asked, info, found)
+    _add_extenders(view, pod, found)
     _add_waiting(cluster, pod, found, queued)
 
 
@@ -198,6 +199,13 @@ def _no_victims(message: str, info: PodInfo, diagnosis: Diagnosis) -> str:
     return f"no node has pods of lower priority (below {info.priority}) whose eviction would help"
 
 
+def _add_extenders(view: View, pod: Pod, found: _Found) -> None:
+    """Extenders are not asked for an explanation: they may have said no."""
+    names = [extender.name for extender in view.engine.interested_extenders(pod)]
+    if names and found.feasible:
+        found.verdict += f", if {conjoined(names, 'and')} let{'s' if len(names) == 1 else ''} it"
+
+
 def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> None:
     """What the queue and a nomination add to the sentence."""
     nominated = pod.status.nominated_node_name
@@ -234,7 +242,7 @@ def _document(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPod
         name=meta.name,
         uid=meta.uid,
         state=found.state,
-        verdict=text[:1].upper() + text[1:] + ".",
+        verdict=text[:1].upper() + text[1:] + ("" if text.endswith("?") else "."),
         scheduler_name=pod.spec.scheduler_name,
         profile=found.profile,
         priority=pod.spec.priority or 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,7 +92,7 @@ def _values(view: View, key: str, rows: Codes) -> str:
     counts = Counter({int(code): int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True)})
     if set(counts) == {0}:
         return "no such label"
-    said: Sequence[tuple[int, int]] = counts.most_common(4)
+    said = sorted(counts.most_common(4), key=lambda item: (not item[0], -item[1]))
     texts = [f"{values[code] or '“”'} on {n:,}" if code else f"absent on {n:,}" for code, n in said]
     rest = len(counts) - len(said)
     return f"the label is {', '.join(texts)}" + (f", {rest:,} more values" if rest else "")

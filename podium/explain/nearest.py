@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kube.api.core import Pod
-from podium.explain.amounts import conjoined
+from podium.explain.amounts import conjoined, resource_name
 from podium.explain.causes import described
 from podium.explain.changes import CORDONED, Fix, propose
 from podium.explain.documents import MAX_NAMES, Change, NearNode
@@ -234,7 +234,9 @@ def _near(view: View, found: Feasibility, tried: Attempted) -> NearNode:
 def _lacks(view: View, found: Feasibility, status: Status, info: NodeInfo) -> Iterator[str]:
     row = np.array([info.row], np.intp)
     for reason in status.reasons:
-        yield from (group.brief for group in described(view, found, status.plugin, reason, row))
+        for group in described(view, found, status.plugin, reason, row):
+            gap = group.gap
+            yield f"{gap.short} {resource_name(gap.resource)} short" if gap is not None else group.brief
 
 
 def _changes(view: View, tried: list[Attempted]) -> Iterator[Change]:

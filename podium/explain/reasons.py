@@ -67,7 +67,7 @@ def reasons_of(message: str) -> Iterator[tuple[str, int]]:
         if message:
             yield message, 0
         return
-    text = match[1].partition(" preemption: ")[0].strip().removesuffix(".")
+    text = match[1].partition(". ")[0].removesuffix(".")
     for part in text.split(", "):
         entry = _ENTRY.match(part)
         yield (entry[2], int(entry[1])) if entry is not None else (part, 0)

@@ -16,6 +16,7 @@ from podium.explain.amounts import listed, plural
 from podium.explain.documents import Explanation, NodeScore
 
 _COLOURS = {"running": "green", "fits": "green", "gated": "yellow", "backoff": "yellow", "nominated": "yellow"}
+_POOLS = {"active": "in activeQ", "backoff": "in backoffQ", "unschedulable": "in the pool", "gated": "gated"}
 _SHOWN = 4
 
 
@@ -48,7 +49,7 @@ def _facts(document: Explanation) -> str:
     if document.profile is not None:
         facts.append(f"profile {document.profile}")
     if document.queue is not None:
-        facts.append(f"in {document.queue.pool} for {document.queue.waiting:.0f} s")
+        facts.append(f"{_POOLS.get(document.queue.pool, document.queue.pool)} for {document.queue.waiting:.0f} s")
         facts.append(plural(document.queue.attempts, "attempt"))
     return ", ".join(facts)
 

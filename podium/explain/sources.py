@@ -14,7 +14,7 @@ import msgspec
 
 from kube.api.core import Pod
 from podium.configuration import Effective
-from podium.explain.documents import Explanation
+from podium.explain.documents import Explanation, Explanations
 from podium.explain.explain import explain
 from podium.explain.view import Cluster
 from simulator.load import ClusterObjects, load
@@ -99,14 +99,17 @@ async def _ask(server: str, namespace: str, name: str) -> list[Explanation]:
             raise UnreachableError(f"{server}{path} answered with code {answer.status}")
         if name:
             return [msgspec.json.decode(body, type=Explanation)]
-        return msgspec.json.decode(body, type=dict[str, list[Explanation]])["pods"]
-    except (msgspec.DecodeError, KeyError) as problem:
+        return list(msgspec.json.decode(body, type=Explanations).pods)
+    except msgspec.DecodeError as problem:
         raise UnreachableError(f"{server} is no podium: {problem}") from problem
 
 
 def from_cluster(kubeconfig: str | None, effective: Effective, namespace: str, name: str) -> list[Explanation]:
     """Read the cluster's objects, and run the engine here. Raises UnreachableError and NoSuchPodError."""
-    from podium.what_if.from_cluster import read_cluster
+    from podium.what_if.from_cluster import ClusterUnreadableError, read_cluster
 
-    objects = read_cluster(kubeconfig or effective.value.client_connection.kubeconfig or None)
+    try:
+        objects = read_cluster(kubeconfig or effective.value.client_connection.kubeconfig or None)
+    except ClusterUnreadableError as problem:
+        raise UnreachableError(str(problem)) from problem
     return from_objects(objects, effective, namespace, name, any_name=False)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
@@ -159,3 +160,35 @@ class NodeSearch:
             self._known[count] = tuple(simulation.run())
             self._told(len(self._known))
         return self._known[count]
+
+
+def with_pods(objects: ClusterObjects, pods: Sequence[Pod] | None) -> ClusterObjects:
+    """The cluster with these pods pending instead of its own."""
+    return objects if pods is None else replace(objects, pods=(*objects.running, *pods))
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
+
+
+def copies_document(copies: Copies) -> dict[str, Any]:
+    """As JSON."""
+    stopped = copies.stopped_by
+    return {
+        "pods": list(copies.templates),
+        "copies": copies.sets,
+        "stoppedBy": stopped,
+        "nodes": dict(copies.nodes.most_common()),
+    }
+
+
+def nodes_document(needed: NodesNeeded) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "template": needed.template,
+        "nodes": needed.nodes,
+        "pendingBefore": needed.pending_before,
+        "pendingAfter": needed.pending_after,
+        "stillPending": [
+            {"pod": f"{row.namespace}/{row.name}", "message": row.message} for row in needed.still_pending
+        ],
+    }

@@ -1,4 +1,4 @@
-"""A dump of what the scheduler sees, as one gzipped List that simulate, explain and kubectl read, with or without names.
+"""A dump of what the scheduler sees: one gzipped List that simulate, explain and kubectl read; if wanted without names.
 
 Without names it decides as with them: equal strings stay equal, and what Kubernetes itself gives a meaning (its own
 labels and taints, operators, effects, quantities, numbers) stays as it is.
@@ -20,70 +20,24 @@ Plain = dict[str, Any]
 
 #: fields whose strings have a meaning of their own
 _KEPT_FIELDS = frozenset(
-    [
-        "kind",
-        "apiVersion",
-        "operator",
-        "effect",
-        "phase",
-        "type",
-        "status",
-        "protocol",
-        "whenUnsatisfiable",
-        "nodeAffinityPolicy",
-        "nodeTaintsPolicy",
-        "restartPolicy",
-        "preemptionPolicy",
-        "volumeBindingMode",
-        "volumeMode",
-        "accessModes",
-        "reclaimPolicy",
-        "persistentVolumeReclaimPolicy",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "startTime",
-        "timeAdded",
-        "lastTransitionTime",
-        "lastProbeTime",
-        "resourceVersion",
-        "allocatable",
-        "capacity",
-        "requests",
-        "limits",
-        "overhead",
-        "maximumVolumeSize",
-        "minAvailable",
-        "maxUnavailable",
-        "allocationMode",
-        "expression",
-        "attributes",
-        "sharedCounters",
-        "consumesCounters",
-        "counters",
-        "driver",
-        "drivers",
-        "provisioner",
-        "attacher",
-        "declaredFeatures",
-        "hostIP",
-        "storage",
-        "resize",
-        "qosClass",
-        "allocatedResources",
-        "os",
-        "podCIDR",
-        "podCIDRs",
-        "schedulerName",
-        "finalizers",
-        "uid",
-        "controller",
-    ]
+    (
+        *("kind", "apiVersion", "operator", "effect", "phase", "type", "status", "protocol", "restartPolicy"),
+        *("whenUnsatisfiable", "nodeAffinityPolicy", "nodeTaintsPolicy", "preemptionPolicy", "schedulerName"),
+        *("volumeBindingMode", "volumeMode", "accessModes", "reclaimPolicy", "persistentVolumeReclaimPolicy"),
+        *("creationTimestamp", "deletionTimestamp", "startTime", "timeAdded", "lastTransitionTime", "lastProbeTime"),
+        *("minAvailable", "maxUnavailable", "maximumVolumeSize", "driver", "provisioner", "attacher", "resize"),
+        *("declaredFeatures", "hostIP", "qosClass", "podCIDR", "podCIDRs", "finalizers", "uid", "resourceVersion"),
+    )
 )
+#: mappings whose keys and values have a meaning of their own
+_KEPT_MAPPINGS = frozenset(("allocatable", "capacity", "requests", "limits", "overhead", "allocatedResources", "os"))
 #: kinds whose insides are matched by expressions: only metadata and names of nodes change
 _DEVICES = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 _DEVICE_NAMES = frozenset({"nodeName", "resourceClaimName", "resourceClaimTemplateName"})
 #: names that everybody has
-_KEPT_VALUES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "true", "false", ""})
+_KEPT_VALUES = frozenset(
+    {"metadata.name", "default", "kube-system", "kube-public", "kube-node-lease", "true", "false", ""}
+)
 #: fields that hold an image, with or without its tag
 _IMAGES = frozenset({"image", "names", "reference"})
 _OWN = re.compile(r"(^|[./])(kubernetes\.io|k8s\.io)(/|$)")
@@ -128,7 +82,10 @@ class Anonymiser:
                 key: self._mapping(value, key) if key == "metadata" else self._device(value, key)
                 for key, value in item.items()
             }
-        return self._mapping(item, "")
+        hidden = self._mapping(item, "")
+        if item.get("kind") == "CSIDriver":
+            hidden["metadata"]["name"] = item["metadata"]["name"]
+        return hidden
 
     def word(self, text: str) -> str:
         """The word that stands for a string; what Kubernetes gives a meaning stands for itself."""
@@ -154,17 +111,20 @@ class Anonymiser:
         if field in _IMAGES and text:
             bare, tagged = text, ":" in text.rpartition("/")[2]
             return self.word(bare if tagged else f"{bare}:latest") + ":x"
-        if field == "zones":
-            return "__".join(map(self.word, text.split("__")))
+        if field in ("values", "value"):
+            return self._label(text)
         return self.word(text)
 
     def _mapping(self, value: Plain, field: str) -> Plain:
-        if field in _KEPT_FIELDS:
+        if field in _KEPT_MAPPINGS:
             return value
         if field in ("labels", "matchLabels", "nodeSelector", "selector") and _is_flat(value):
             return {self.word(key): self._label(text) for key, text in value.items()}
         kept = {key: each for key, each in value.items() if key not in _DROPPED}
         changed = {key: self._value(each, key) for key, each in kept.items()}
+        if field == "drivers" and "name" in value:
+            # Classes and volumes name their driver, too.
+            changed["name"] = value["name"]
         annotations = value.get("annotations")
         if isinstance(annotations, dict):
             own = {key: self.word(text) for key, text in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)}

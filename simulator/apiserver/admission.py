@@ -1,6 +1,7 @@
 """The rules that need to know other objects, and that change pods on their way in: built-in admission.
 
-    namespace exists and is not going away · priority · default tolerations · matchLabelKeys · SchedulingGated
+    namespace exists and is not going away · service account · priority · default tolerations · matchLabelKeys ·
+    SchedulingGated · addresses of services
 
 Reads the store, never writes it. `admit_new` changes the object in place: the caller owns it. Called once per creation,
 after defaulting and before validation, as in the real server.
@@ -10,6 +11,7 @@ from typing import Any
 
 from simulator.apiserver.errors import Cause, Object, forbidden, not_found
 from simulator.apiserver.resources import Resource
+from simulator.apiserver.service_addresses import allocate
 from simulator.apiserver.store import Store
 from simulator.apiserver.watch_cache import View
 
@@ -25,8 +27,13 @@ def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
     """Apply all rules to an object about to be created."""
     if resource.namespaced:
         _check_namespace(store, resource, obj["metadata"])
-    if resource.kind == "Pod" and not resource.group:
+    kind = (resource.group, resource.kind)
+    if kind == ("", "Pod"):
         _admit_pod(store, obj, now)
+    elif kind == ("", "Service"):
+        allocate(store, obj)
+    elif kind == ("batch", "Job"):
+        _select_by_uid(obj)
 
 
 def _check_namespace(store: Store, resource: Resource, metadata: Object) -> None:
@@ -42,6 +49,8 @@ def _check_namespace(store: Store, resource: Resource, metadata: Object) -> None
 
 def _admit_pod(store: Store, pod: Object, now: str) -> None:
     spec = pod["spec"]
+    if not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
     _set_priority(store, pod)
     _set_default_tolerations(spec)
     labels = pod["metadata"].get("labels") or {}
@@ -126,6 +135,18 @@ def _merge_keys(term: Object, keys: Any, operator: str, labels: dict[str, str]) 
     requirements = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels]
     present = selector.get("matchExpressions") or []
     term["labelSelector"] = {**selector, "matchExpressions": present + [r for r in requirements if r not in present]}
+
+
+def _select_by_uid(job: Object) -> None:
+    """Let a job find its pods by its UID, unless it brings a selector of its own."""
+    spec, uid, name = job["spec"], job["metadata"]["uid"], job["metadata"].get("name", "")
+    if spec.get("manualSelector") or spec.get("selector"):
+        return
+    own = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+    metadata = spec["template"].get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), **own, "controller-uid": uid, "job-name": name}
+    spec["template"]["metadata"] = {**metadata, "labels": labels}
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
 
 
 def _set_scheduling_gated(status: Object, now: str) -> None:

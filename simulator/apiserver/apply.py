@@ -65,7 +65,7 @@ class Owner:
         named = f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "")
         if self.operation == APPLY:
             return named
-        return f"{named} using {self.api_version}" + (f" at {self.time}" if self.time else "")
+        return f"{named} using {self.api_version}"
 
 
 def owners_of(obj: Object) -> list[Owner]:

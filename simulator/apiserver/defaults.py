@@ -233,6 +233,12 @@ def _storage_class(obj: Object) -> None:
     _set(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
+def _csi_driver(obj: Object) -> None:
+    spec = _child(obj, "spec")
+    _set(spec, attachRequired=True, podInfoOnMount=False, storageCapacity=False, requiresRepublish=False)
+    _set(spec, fsGroupPolicy="ReadWriteOnceWithFSType", volumeLifecycleModes=["Persistent"], seLinuxMount=False)
+
+
 def _secret(obj: Object) -> None:
     _set(obj, type="Opaque")
 
@@ -253,4 +259,5 @@ _DEFAULTERS: dict[tuple[str, str], Callable[[Object], None]] = {
     ("batch", "Job"): _job,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("storage.k8s.io", "StorageClass"): _storage_class,
+    ("storage.k8s.io", "CSIDriver"): _csi_driver,
 }

@@ -21,7 +21,7 @@ VERSION: Object = {
 # Old clients want an OpenAPI document in protobuf before they apply anything: this one says `swagger: "2.0"`, and that
 # it knows no types, whereupon they leave validation to the server.
 OPENAPI_V2 = b"\x0a\x032.0\x12\x11\x0a\x0aKubernetes\x12\x03v1.\x42\x00"
-OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # Kind, apiVersion and verbs of the subresources; those absent here serve the parent's own kind.
 _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "binding": ("", "v1", "Binding", ("create",)),

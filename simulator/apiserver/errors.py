@@ -161,11 +161,11 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def unprocessable(message: str) -> ApiError:
-    """Say that a well-formed patch cannot be carried out on this object."""
-    text = "the server rejected our request due to an error in our request"
-    details = {"causes": [{"reason": "UnexpectedServerResponse", "message": message}]}
-    return ApiError(422, "Invalid", text, details)
+def unprocessable(why: str) -> ApiError:
+    """Say that a well-formed patch cannot be carried out on this object; the real server keeps the reason to itself."""
+    error = ApiError(422, "Invalid", "the server rejected our request due to an error in our request")
+    error.add_note(why)
+    return error
 
 
 def unauthorized() -> ApiError:

@@ -175,6 +175,7 @@ BUILT_IN: tuple[Resource, ...] = (
              short_names=("sts",), categories=_ALL, subresources=_SCALED, counts_generations=True),
     Resource("apps", "v1", "DaemonSet", "daemonsets",
              short_names=("ds",), categories=_ALL, subresources=_STATUS, counts_generations=True),
+    Resource("apps", "v1", "ControllerRevision", "controllerrevisions"),
     Resource("batch", "v1", "Job", "jobs",
              categories=_ALL, subresources=_STATUS, counts_generations=True,
              fields={"status.successful": ("status", "succeeded")}),

@@ -25,6 +25,7 @@ from simulator.apiserver.http import Handler
 from simulator.apiserver.patch import MERGE_PATCH, STRATEGIC_PATCH
 from simulator.apiserver.resources import Registry, Resource
 from simulator.apiserver.selectors import compile_selectors
+from simulator.apiserver.state_file import load, save
 from simulator.apiserver.store import WINDOW, Store
 from simulator.apiserver.subresources import bind
 from simulator.apiserver.verbs import DeleteOptions, Verbs, utc_now
@@ -34,6 +35,13 @@ from simulator.apiserver.watching import WatchSettings
 LOOPBACK = "127.0.0.1"
 MAX_BODY = 3 * 2**20  # the real server's limit
 _SHUTDOWN_SECONDS = 1.0
+
+_KUBERNETES: Object = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+    "spec": {"ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+}
 
 
 class ApiServer:
@@ -66,6 +74,7 @@ class ApiServer:
         classes = self.resource(PRIORITY_CLASSES)
         for name, value in SYSTEM_PRIORITIES.items():
             self.verbs.create(classes, "", {"metadata": {"name": name}, "value": value})
+        self.create(_KUBERNETES)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -129,6 +138,14 @@ class ApiServer:
         path.touch(mode=0o600)
         path.write_text(self.kubeconfig())
         return path
+
+    def save(self, path: Path | str) -> int:
+        """Write the whole state to a file (`.gz`: packed), from which `load` goes on; gives the number of objects."""
+        return save(self.store, self.registry, Path(path))
+
+    def load(self, path: Path | str) -> int:
+        """Take over the state of a file, in place of all objects, before `start`; raises a StateFileError or OSError."""
+        return load(self.store, self.registry, Path(path))
 
     # --- in process ----------------------------------------------------------------------------------------------
 

@@ -49,6 +49,12 @@ class Collection:
         self._items[revision.key] = revision
         self.cache.publish(Event("ADDED" if before is None else "MODIFIED", revision, before))
 
+    def place(self, revision: Revision) -> None:
+        """Take in an object that was there before anything happened."""
+        if revision.key not in self._items:
+            insort(self._order, revision.key)
+        self._items[revision.key] = revision
+
     def drop(self, revision: Revision) -> None:
         """Let an object go; `revision` is its last state, at the version of its end."""
         before = self._items.pop(revision.key)
@@ -103,12 +109,14 @@ class Store:
         self._window = window
         self._collections: dict[str, Collection] = {}
         self.version = 1
+        self._begun = 0
 
     def collection(self, name: str) -> Collection:
         """Give a collection by name, made when first asked for."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(self._window)
+            found.cache.forget(self._begun)
         return found
 
     def collections(self) -> Iterator[tuple[str, Collection]]:
@@ -126,6 +134,17 @@ class Store:
         revision = self._stamp(key, obj)
         collection.drop(revision)
         return revision
+
+    def begin(self, version: int) -> None:
+        """Start over at a version, with nothing in it; only before anybody watches."""
+        self.version = self._begun = version
+        self._collections = {name: Collection(self._window) for name in self._collections}
+        for collection in self._collections.values():
+            collection.cache.forget(version)
+
+    def place(self, collection: Collection, key: Key, obj: Object, version: int) -> None:
+        """Put an object back at the version it had, which nobody is told of."""
+        collection.place(Revision(key, obj, version))
 
     def listen(self, name: str, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Follow a collection in process, see `WatchCache.listen`."""

@@ -309,9 +309,12 @@ def validate_update(resource: Resource, obj: Object, old: Object) -> list[Cause]
     """Give what may not change from `old` to `obj`; both are complete objects of the same name."""
     if resource.kind == "Pod" and not resource.group:
         return _pod_update(obj["spec"], old["spec"])
+    if resource.kind == "PriorityClass":
+        changed = [key for key in ("value", "preemptionPolicy") if obj.get(key) != old.get(key)]
+        return [forbidden_field(key, "may not be changed in an update.") for key in changed]
     frozen = _IMMUTABLE_FIELDS.get((resource.group, resource.kind), ())
-    changed = [path for path in frozen if _at(obj, path) != _at(old, path)]
-    return [invalid_value(".".join(path), _at(obj, path), _IMMUTABLE) for path in changed]
+    moved = [path for path in frozen if _at(obj, path) != _at(old, path)]
+    return [invalid_value(".".join(path), _at(obj, path), _IMMUTABLE) for path in moved]
 
 
 _IMMUTABLE_FIELDS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -320,7 +323,6 @@ _IMMUTABLE_FIELDS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("apps", "DaemonSet"): (("spec", "selector"),),
     ("apps", "StatefulSet"): (("spec", "selector"), ("spec", "serviceName"), ("spec", "podManagementPolicy")),
     ("batch", "Job"): (("spec", "selector"), ("spec", "completions")),
-    ("scheduling.k8s.io", "PriorityClass"): (("value",), ("preemptionPolicy",)),
     ("storage.k8s.io", "StorageClass"): (("provisioner",), ("parameters",), ("reclaimPolicy",), ("volumeBindingMode",)),
 }
 

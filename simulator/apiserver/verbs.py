@@ -26,6 +26,7 @@ from simulator.apiserver.errors import ApiError, Object, bad_request, conflict
 from simulator.apiserver.field_validation import FieldCheck
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Registry, Resource
+from simulator.apiserver.service_addresses import keep
 from simulator.apiserver.shape import check_shape
 from simulator.apiserver.store import Collection, Store
 from simulator.apiserver.validation import validate, validate_update
@@ -287,6 +288,8 @@ class Verbs:
             if resource.has_status and "status" in old.obj:
                 obj["status"] = old.obj["status"]
             apply_defaults(resource, obj)
+            if resource.kind == "Service":
+                keep(obj, old.obj)
             self._refuse_invalid(resource, obj, old.obj)
             if resource.counts_generations and obj.get("spec") != old.obj.get("spec"):
                 metadata["generation"] = metadata.get("generation", 0) + 1

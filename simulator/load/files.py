@@ -95,7 +95,7 @@ def _trace(name: str, data: bytes, problems: Problems, gpu_share: bool) -> Itera
     except UnicodeDecodeError:
         problems.error(name, "not UTF-8 text")
     except TraceError as error:
-        where, _, text = str(error).partition(": ")
+        where, _, text = error.problems[0].partition(": ")
         problems.error(where, text)
 
 

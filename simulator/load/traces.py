@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simulator.load.problems import LoadError
+
 Body = dict[str, Any]
 
 GPU = "alibabacloud.com/gpu"
@@ -35,7 +37,7 @@ _PRIORITIES = {"LS": 1000, "Guaranteed": 1000, "Burstable": 500, "BE": 0}
 _PODS_A_NODE = "1001"
 
 
-class TraceError(ValueError):
+class TraceError(LoadError):
     """A file that is no such trace, or a row that cannot be read; the text is `where: what was expected`."""
 
 
@@ -67,12 +69,17 @@ class Trace:
 
 def read_nodes(path: str) -> list[Body]:
     """The Nodes of a node list."""
-    return list(_rows(path, _NODE_COLUMNS, _node))
+    nodes = list(_rows(path, _NODE_COLUMNS, _node))
+    if not nodes:
+        raise TraceError((f"{path}: expected at least one node",))
+    return nodes
 
 
 def read_trace(path: str, *, gpu_share: bool = False) -> Trace:
     """The tasks of a task list that says when they came and went."""
     tasks = list(_rows(path, (*_POD_COLUMNS, "creation_time", "deletion_time"), lambda row: _task(row, gpu_share)))
+    if not tasks:
+        raise TraceError((f"{path}: expected at least one task",))
     return Trace(tuple(sorted(tasks, key=lambda task: task.created)))
 
 
@@ -89,9 +96,9 @@ def _rows(path: str, columns: tuple[str, ...], make: Callable[[dict[str, str]], 
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise TraceError((f"{path}: cannot be read: {error.strerror or error}",)) from error
     except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not UTF-8 text") from error
+        raise TraceError((f"{path}: not UTF-8 text",)) from error
     yield from _parsed(path, text, columns, make)
 
 
@@ -99,12 +106,12 @@ def _parsed(name: str, text: str, columns: tuple[str, ...], make: Callable[[dict
     reader = csv.DictReader(text.splitlines())
     missing = [column for column in columns if column not in (reader.fieldnames or ())]
     if missing:
-        raise TraceError(f"{name}: line 1: not a trace: expected the columns {', '.join(columns)}")
+        raise TraceError((f"{name}: line 1: not a trace: expected the columns {', '.join(columns)}",))
     for row in reader:
         try:
             yield make(row)
         except _RowError as error:
-            raise TraceError(f"{name}: line {reader.line_num}: {error}") from error
+            raise TraceError((f"{name}: line {reader.line_num}: {error}",)) from error
 
 
 class _RowError(ValueError):

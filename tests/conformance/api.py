@@ -38,9 +38,9 @@ class Answer:
 class Api:
     """One user's session with an API server; `async with`, and its methods only inside."""
 
-    def __init__(self, url: str, ca: Path, token: str | None, timeout: float = 30) -> None:
+    def __init__(self, url: str, ca: Path | None, token: str | None, timeout: float = 30) -> None:
         self.url = url
-        self._ssl = ssl.create_default_context(cafile=str(ca))
+        self._ssl = ssl.create_default_context(cafile=str(ca)) if ca else True
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None

@@ -92,7 +92,9 @@ async def create_nodes(api: Api, prefix: str, count: int, cpu: str = "16") -> li
     size = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     for name in names:
         labels = {"kubernetes.io/hostname": name, "test": prefix}
-        await api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+        await api.post(
+            "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+        )
         status = {"allocatable": size, "capacity": size}
         await api.patch(f"/api/v1/nodes/{name}/status", {"status": status}, STRATEGIC_MERGE_PATCH)
     return names

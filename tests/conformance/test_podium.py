@@ -1,14 +1,22 @@
-"""podium against the real etcd and kube-apiserver, with RBAC on and exactly the rights of deploy/."""
+"""podium against the real etcd and kube-apiserver, with RBAC on and exactly the rights of deploy/; and, by the same
+tests, against the embedded API server, which knows no rights."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
+from typing import cast
 
 import pytest
+import pytest_asyncio
 
 from tests.conformance.api import Api
+from tests.conformance.embedded import EmbeddedPlane
+from tests.conformance.find import require
 from tests.conformance.manifests import apply_rbac
 from tests.conformance.podium_process import (
     PodiumProcess,
@@ -21,15 +29,56 @@ from tests.conformance.podium_process import (
 from tests.conformance.start import ControlPlane
 
 pytestmark = pytest.mark.conformance
+SERVERS = ("real", "embedded")
 
 
-async def test_500_pods_on_50_nodes_are_listed_watched_and_bound(
-    api: Api, podium_kubeconfig: Path, tmp_path: Path
-) -> None:
+@dataclass
+class Scene:
+    """A server, and the kubeconfig that podium gets."""
+
+    plane: ControlPlane | EmbeddedPlane
+    kubeconfig: Path
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def embedded_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPlane]:
+    async with EmbeddedPlane(tmp_path_factory.mktemp("embedded")) as plane:
+        yield plane
+
+
+@pytest.fixture(params=SERVERS)
+def scene(request: pytest.FixtureRequest) -> Scene:
+    """The server that all tests of the session share."""
+    if request.param == "embedded":
+        plane = cast("EmbeddedPlane", request.getfixturevalue("embedded_plane"))
+        return Scene(plane, plane.kubeconfig())
+    return Scene(request.getfixturevalue("control_plane"), request.getfixturevalue("podium_kubeconfig"))
+
+
+@pytest_asyncio.fixture
+async def api(scene: Scene) -> AsyncIterator[Api]:
+    async with scene.plane.api() as client:
+        yield client
+
+
+@pytest_asyncio.fixture(params=SERVERS)
+async def own_scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    """A server of the test's own, to be stopped and started."""
+    async with AsyncExitStack() as stack:
+        if request.param == "embedded":
+            embedded = await stack.enter_async_context(EmbeddedPlane(tmp_path))
+            yield Scene(embedded, embedded.kubeconfig())
+        else:
+            request.getfixturevalue("binaries")
+            plane = await stack.enter_async_context(ControlPlane(require()))
+            yield Scene(plane, await apply_rbac(plane))
+
+
+async def test_500_pods_on_50_nodes_are_listed_watched_and_bound(api: Api, scene: Scene, tmp_path: Path) -> None:
     await create_nodes(api, "many", 50)
     pods = await create_namespace(api, "many")
     await create_pods(api, pods, [pod(f"early-{i}", "many") for i in range(250)])
-    async with PodiumProcess(podium_kubeconfig, tmp_path / "log") as podium:
+    async with PodiumProcess(scene.kubeconfig, tmp_path / "log") as podium:
         await create_pods(api, pods, [pod(f"late-{i}", "many") for i in range(250)])
         done = await api.wait_until(pods, "all bound", lambda body: bound(body).total() == 500, timeout=120)
         # 100m of 16 CPUs is less than one point of a score, so a few pods more or less are ties.
@@ -41,12 +90,10 @@ async def test_500_pods_on_50_nodes_are_listed_watched_and_bound(
         assert "forbidden" not in podium.log.lower()
 
 
-async def test_conditions_and_events_as_the_real_server_stores_them(
-    api: Api, podium_kubeconfig: Path, tmp_path: Path
-) -> None:
+async def test_conditions_and_events_as_the_real_server_stores_them(api: Api, scene: Scene, tmp_path: Path) -> None:
     await create_nodes(api, "told", 2)
     pods = await create_namespace(api, "told")
-    async with PodiumProcess(podium_kubeconfig, tmp_path / "log"):
+    async with PodiumProcess(scene.kubeconfig, tmp_path / "log"):
         await create_pods(api, pods, [pod("fits", "told"), pod("too-big", "told", cpu="64")])
         big = await api.wait_until(f"{pods}/too-big", "refused", lambda body: body["status"].get("conditions"))
         fits = await api.wait_until(f"{pods}/fits", "bound", lambda body: body["spec"].get("nodeName"))
@@ -65,13 +112,11 @@ async def test_conditions_and_events_as_the_real_server_stores_them(
     assert told["too-big", "FailedScheduling", "Warning", "Scheduling"]["note"] == condition["message"]
 
 
-async def test_two_schedulers_after_the_same_pods_bind_each_pod_once(
-    api: Api, podium_kubeconfig: Path, tmp_path: Path
-) -> None:
+async def test_two_schedulers_after_the_same_pods_bind_each_pod_once(api: Api, scene: Scene, tmp_path: Path) -> None:
     await create_nodes(api, "raced", 10)
     pods = await create_namespace(api, "raced")
-    first = PodiumProcess(podium_kubeconfig, tmp_path / "log-1", "--no-leader-elect")
-    second = PodiumProcess(podium_kubeconfig, tmp_path / "log-2", "--no-leader-elect")
+    first = PodiumProcess(scene.kubeconfig, tmp_path / "log-1", "--no-leader-elect")
+    second = PodiumProcess(scene.kubeconfig, tmp_path / "log-2", "--no-leader-elect")
     async with first, second:
         await create_pods(api, pods, [pod(f"p-{i}", "raced") for i in range(200)])
         await api.wait_until(pods, "all bound", lambda body: bound(body).total() == 200, timeout=120)
@@ -83,10 +128,10 @@ async def test_two_schedulers_after_the_same_pods_bind_each_pod_once(
             assert "Traceback" not in process.log
 
 
-async def test_pods_deleted_in_the_middle_are_forgotten(api: Api, podium_kubeconfig: Path, tmp_path: Path) -> None:
+async def test_pods_deleted_in_the_middle_are_forgotten(api: Api, scene: Scene, tmp_path: Path) -> None:
     await create_nodes(api, "fickle", 5)
     pods = await create_namespace(api, "fickle")
-    async with PodiumProcess(podium_kubeconfig, tmp_path / "log") as podium:
+    async with PodiumProcess(scene.kubeconfig, tmp_path / "log") as podium:
         await create_pods(api, pods, [pod(f"p-{i}", "fickle") for i in range(60)])
         for i in range(0, 60, 2):
             await api.delete(f"{pods}/p-{i}", {"gracePeriodSeconds": 0, "kind": "DeleteOptions", "apiVersion": "v1"})
@@ -97,10 +142,10 @@ async def test_pods_deleted_in_the_middle_are_forgotten(api: Api, podium_kubecon
         assert "Traceback" not in podium.log
 
 
-async def test_no_pod_goes_to_a_node_that_is_gone(api: Api, podium_kubeconfig: Path, tmp_path: Path) -> None:
+async def test_no_pod_goes_to_a_node_that_is_gone(api: Api, scene: Scene, tmp_path: Path) -> None:
     names = await create_nodes(api, "leaving", 4)
     pods = await create_namespace(api, "leaving")
-    async with PodiumProcess(podium_kubeconfig, tmp_path / "log") as podium:
+    async with PodiumProcess(scene.kubeconfig, tmp_path / "log") as podium:
         await create_pods(api, pods, [pod(f"before-{i}", "leaving") for i in range(20)])
         await api.delete(f"/api/v1/nodes/{names[0]}")
         await api.wait_until(pods, "bound", lambda body: bound(body).total() == 20)
@@ -118,10 +163,9 @@ async def _node_count(api: Api) -> int:
 
 
 async def test_nothing_is_lost_or_bound_twice_when_the_api_server_is_killed_in_a_burst(
-    own_control_plane: ControlPlane, tmp_path: Path
+    own_scene: Scene, tmp_path: Path
 ) -> None:
-    plane = own_control_plane
-    kubeconfig = await apply_rbac(plane)
+    plane, kubeconfig = own_scene.plane, own_scene.kubeconfig
     async with plane.api() as api:
         await create_nodes(api, "burst", 10)
         pods = await create_namespace(api, "burst")

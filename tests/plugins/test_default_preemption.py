@@ -8,7 +8,11 @@ from plugins.registry import Registry
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint
 from scheduler.framework.status import Code
 from tests.builders import make_node, make_pod
+from tests.fixtures_apiserver import api_server, node, pod
+from tests.podium.harness import condition, events_of, node_of, podium, until
 from tests.scheduler.framework.preempting import Cluster, on
+
+__all__ = ["api_server"]
 
 VIP = make_pod("vip", cpu="2", priority=1000, uid="vip")
 
@@ -140,3 +144,43 @@ async def test_an_extender_sees_all_candidates_with_their_victims():
     extender = Extender(without())
     await ask(extender)
     assert extender.seen == [{"n1": (["p1"], 0), "n2": (["p2"], 0), "n3": (["p3"], 0)}]
+
+
+# --- in a running service ----------------------------------------------------------------------------------------
+
+
+def ours(name, **spec):
+    made = pod(name, schedulerName="podium", **spec)
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    return made
+
+
+@pytest.mark.looptime
+async def test_over_http_the_victim_is_told_and_leaves_and_the_preemptor_takes_its_place(api_server):
+    api_server.create(node("n1", cpu="2"))
+    async with podium(api_server) as service:
+        victim = api_server.create(ours("victim"))
+        await until(lambda: node_of(api_server, "victim") == "n1", "the victim is bound")
+        urgent = api_server.create(ours("urgent", priorityClassName="system-cluster-critical"))
+        await until(lambda: bool(condition(api_server, "victim", "DisruptionTarget")), "the victim is told")
+        await until(lambda: "deletionTimestamp" in api_server.get("pods", "victim")["metadata"], "the victim leaves")
+        await until(lambda: bool(condition(api_server, "urgent")), "the preemptor waits")
+        assert api_server.get("pods", "urgent")["status"]["nominatedNodeName"] == "n1"
+        told = condition(api_server, "victim", "DisruptionTarget")
+        assert (told["status"], told["reason"]) == ("True", "PreemptionByScheduler")
+        assert told["message"] == "podium: preempting to accommodate a higher priority pod"
+        api_server.delete("pods", "victim", grace_seconds=0)
+        await until(lambda: node_of(api_server, "urgent") == "n1", "the preemptor is bound")
+        registry = service.metrics.registry
+        assert registry.get_sample_value("scheduler_preemption_attempts_total") == 1
+        assert registry.get_sample_value("scheduler_preemption_victims_sum") == 1
+        done = registry.get_sample_value("scheduler_preemption_goroutines_execution_total", {"result": "success"})
+        assert done == 1
+    (event,) = [each for each in events_of(api_server, "victim") if each["reason"] == "Preempted"]
+    assert event["note"] == f"Preempted by pod {urgent['metadata']['uid']} on node n1"
+    assert (event["action"], event["type"], event["regarding"]["uid"]) == (
+        "Preempting",
+        "Normal",
+        victim["metadata"]["uid"],
+    )
+    assert event["related"]["name"] == "urgent"

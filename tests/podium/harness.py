@@ -63,7 +63,7 @@ async def until(condition: Callable[[], bool], what: str, timeout: float = 600.0
             step = 0.02
             while not condition():
                 await asyncio.sleep(step)
-                step = min(step * 1.01, 0.5)
+                step = min(step * 1.02, timeout / 200)
     except TimeoutError:
         raise AssertionError(f"never happened: {what}") from None
 

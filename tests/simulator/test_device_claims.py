@@ -8,7 +8,9 @@ import pytest
 
 from config.defaults import default_configuration
 from config.feature_gates import DEFAULT_GATES
-from kube.api.core import Pod
+from kube.api.codec import convert
+from kube.api.core import Pod, PodResourceClaim
+from kube.api.resource import ResourceClaimTemplate
 from plugins.registry import Registry
 from simulator.load import ClusterObjects
 from simulator.offline import PodResult, Simulation
@@ -77,3 +79,26 @@ def test_victims_let_go_of_their_devices(wants: str, place: str | None) -> None:
     )
     results = list(waiting.run())
     assert places(results)["high"] == place
+
+
+def test_claims_are_made_from_templates_also_for_objects_without_uids() -> None:
+    """As hand-written manifests have them."""
+    template = convert(
+        {
+            "metadata": {"name": "t", "namespace": "default"},
+            "spec": {"spec": {"devices": {"requests": [exactly("r")]}}},
+        },
+        ResourceClaimTemplate,
+    )
+    use = PodResourceClaim(name="gpu", resource_claim_template_name="t")
+    pods = [make_pod(name, uid="", resource_claims=(use,)) for name in "pqr"]
+    results = list(simulation(GPU, a_slice("s", ["d1", "d2"], node="n1"), template).schedule(pods))
+    assert places(results) == {"p": "n1", "q": "n1", "r": None}
+    devices = [result.allocations["n1"][0]["devices"][0]["device"] for result in results[:2]]
+    assert devices == ["d1", "d2"]
+
+
+def test_a_pod_whose_template_is_not_in_the_input_waits_for_its_claim() -> None:
+    use = PodResourceClaim(name="gpu", resource_claim_template_name="t")
+    [result] = simulation(GPU).judge_alone([make_pod("p", resource_claims=(use,))])
+    assert (result.node, result.message) == (None, 'pod "default/p": ResourceClaim not created yet')

@@ -73,6 +73,8 @@ def select_victims(
     lower = by_importance(p for p in node.pods.values() if p.priority < pod_info.priority)
     if not lower:
         return NO_VICTIMS
+    if filters is not None and not filters:
+        return _nobody_has_to_go(node)
     state, node = state.clone(), node.clone()
     for pod in lower:
         dry_run.remove_pod(state, pod_info, pod, node)
@@ -91,8 +93,13 @@ def select_victims(
     violated = [pod for pod in violating if must_go(pod)]
     victims = violated + [pod for pod in others if must_go(pod)]
     if not victims:
-        return error(f'expected at least one victim pod on node "{node.name}"')
+        return _nobody_has_to_go(node)
     return candidate(node.name, victims, len(violated))
+
+
+def _nobody_has_to_go(node: NodeInfo) -> Status:
+    """All filters pass as it is: then who refused the node (an extender) will do so again."""
+    return error(f'expected at least one victim pod on node "{node.name}"')
 
 
 def candidate(node_name: str, victims: list[PodInfo], violations: int) -> Candidate:

@@ -164,10 +164,12 @@ def test_a_pool_that_is_replaced_elsewhere_first_gives_nothing_here() -> None:
         GPU,
         a_slice("old", ["o"], pool="p", node="n1", count=2),
         a_slice("new", ["n"], pool="p", node="n2", generation=2),
-        a_claim("c", exactly("r")),
+        a_claim("one", exactly("r")),
+        a_claim("all", exactly("r", allocationMode="All")),
         nodes=2,
     )
-    assert cluster.refusals(a_pod("p", "c")) == {"n1": "cannot allocate all claims"}
+    for claim in ("one", "all"):
+        assert cluster.refusals(a_pod("p", claim)) == {"n1": "cannot allocate all claims"}
 
 
 def test_an_incomplete_partitioned_pool_of_one_node_is_an_error_on_every_node_for_all_devices() -> None:
@@ -245,6 +247,14 @@ def test_matching_values_must_be_of_one_type_and_every_device_must_have_one() ->
     assert cluster.devices(a_pod("p", "c")) == {"n1": ["r=number", "r=same"]}
 
 
+def test_a_device_that_one_constraint_refuses_leaves_the_other_as_it_was() -> None:
+    devices = [with_kind("lone", "x")]
+    devices += [{"name": n, "attributes": {"kind": {"string": "y"}, "rack": {"int": 1}}} for n in ("d1", "d2")]
+    constraints = [{"matchAttribute": f"{DRIVER}/{name}"} for name in ("kind", "rack")]
+    cluster = Cluster(GPU, a_slice("p", devices), a_claim("c", exactly("r", 2), constraints=constraints))
+    assert cluster.devices(a_pod("p", "c")) == {"n1": ["r=d1", "r=d2"]}
+
+
 def test_a_constraint_may_concern_one_alternative() -> None:
     devices = [with_kind("d0", "x"), with_kind("d1", "y")]
     constraint = {"matchAttribute": f"{DRIVER}/kind", "requests": ["f/one", "b"]}
@@ -307,6 +317,16 @@ def test_partitions_take_from_the_counters_of_their_pool() -> None:
     )
     assert cluster.devices(a_pod("a", "two")) == {}
     assert cluster.devices(a_pod("b", "one")) == {"n1": ["r=half-0"]}
+
+
+def test_a_partition_that_leads_nowhere_gives_its_counters_back() -> None:
+    cluster = Cluster(
+        GPU,
+        counters("c", "4", pool="p"),
+        a_slice("d", [counted("whole", "4"), counted("half-0", "2"), counted("half-1", "2")], pool="p", count=2),
+        a_claim("two", exactly("r", 2)),
+    )
+    assert cluster.devices(a_pod("a", "two")) == {"n1": ["r=half-0", "r=half-1"]}
 
 
 def test_counters_of_two_drivers_with_the_same_pool_name_are_two_counters() -> None:

@@ -4,12 +4,13 @@ import pytest
 
 from config.types import DefaultPreemptionArgs
 from kube.api.meta import Condition
+from plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.framework.preemption.candidates import number_of_candidates
 from scheduler.framework.preemption.choice import badness, choose
 from scheduler.framework.preemption.dry_run import Candidate, by_importance
 from scheduler.framework.preemption.prospects import filters_to_ask
 from scheduler.snapshot.pod_info import ShapeTable
-from tests.builders import make_node, make_pod, taint
+from tests.builders import HOSTNAME, affinity, make_node, make_pod, pod_term, taint
 from tests.scheduler.framework.preempting import FILTERS, ONE_BY_ONE, Cluster, budget, on
 
 VIP = make_pod("vip", cpu="2", priority=1000, uid="vip")
@@ -265,7 +266,7 @@ def test_the_walk_ends_as_soon_as_there_are_enough(filters):
         pytest.param("TaintToleration", ["TaintToleration", "NodePorts", "NodeResourcesFit"], id="the first: all"),
         pytest.param("NodePorts", ["NodePorts", "NodeResourcesFit"], id="taints do not change with the pods"),
         pytest.param("NodeResourcesFit", ["NodeResourcesFit"], id="ports that were free stay free"),
-        pytest.param("extender", ["NodeResourcesFit"], id="no filter refused: those that look at the pods"),
+        pytest.param("extender", [], id="no filter refused: whoever leaves, they pass as before"),
     ],
 )
 def test_the_filters_a_dry_run_asks(refused_by, asked):
@@ -399,3 +400,61 @@ def test_room_promised_to_a_nominated_pod(priority, outcome):
     cluster = Cluster([make_node("n", cpu="2")], [on("n", "low", cpu="2", priority=1)])
     cluster.nominate(make_pod("promised", cpu="1", priority=priority), "n")
     assert cluster.outcome(VIP) == outcome
+
+
+def test_a_nominated_pod_that_wants_nobody_near_it_is_asked_about_too():
+    """The pods that run on the node do not tell of it."""
+    loner = affinity(anti_required=[pod_term(HOSTNAME, {"app": "vip"})])
+    running = [
+        on("n", "low", cpu="4", priority=1),
+        on("elsewhere", "loner", cpu="4", priority=2000, affinity=loner),
+    ]
+    nodes = [make_node("n", cpu="4"), make_node("elsewhere", cpu="4")]
+    cluster = Cluster(nodes, running, filters=(*FILTERS, InterPodAffinity))
+    cluster.nominate(make_pod("promised", cpu="1", priority=2000, affinity=loner), "n")
+    assert cluster.outcome(make_pod("vip", cpu="2", priority=1000, labels={"app": "vip"})) == (None, [])
+    assert cluster.outcome(make_pod("other", cpu="2", priority=1000, labels={"app": "other"})) == ("n", ["low"])
+
+
+# --- filters beyond amounts --------------------------------------------------------------------------------------
+
+VIP_NEEDS_DISTANCE = make_pod(
+    "vip",
+    cpu="1",
+    priority=1000,
+    labels={"app": "vip"},
+    affinity=affinity(anti_required=[pod_term(HOSTNAME, {"app": "noisy"})]),
+)
+
+
+@pytest.mark.parametrize(
+    ("running", "outcome"),
+    [
+        pytest.param(
+            [on("n", "noisy", labels={"app": "noisy"}, priority=1), on("n", "quiet", cpu="1", priority=0)],
+            ("n", ["noisy"]),
+            id="the neighbour it cannot stand has to go, and nobody else",
+        ),
+        pytest.param(
+            [on("n", "noisy", labels={"app": "noisy"}, priority=2000), on("n", "quiet", cpu="1", priority=0)],
+            (None, []),
+            id="a neighbour of higher priority stays, so evicting others does not help",
+        ),
+        pytest.param(
+            [on("n", "noisy", cpu="3", labels={"app": "noisy"}, priority=9), on("n", "quiet", cpu="1", priority=0)],
+            ("n", ["noisy"]),
+            id="amounts refuse the node first, the neighbour has to go all the same",
+        ),
+    ],
+)
+def test_anti_affinity_is_heeded(running, outcome):
+    cluster = Cluster([make_node("n", cpu="4")], running, filters=(*FILTERS, InterPodAffinity))
+    assert cluster.outcome(VIP_NEEDS_DISTANCE) == outcome
+
+
+def test_a_refusal_that_stands_is_repeated_in_the_message():
+    running = [on("n", "noisy", labels={"app": "noisy"}, priority=2000), on("n", "quiet", priority=0)]
+    cluster = Cluster([make_node("n", cpu="4")], running, filters=(*FILTERS, InterPodAffinity))
+    assert cluster.message(VIP_NEEDS_DISTANCE) == (
+        "preemption: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+    )

@@ -222,7 +222,7 @@ async def test_a_status_patch_changes_status_alone(http, api_server):
 @pytest.mark.parametrize(
     ("content_type", "status"),
     [
-        pytest.param("application/apply-patch+yaml", 415, id="server-side apply is not there yet"),
+        pytest.param("application/xml", 415, id="nothing known is no patch"),
         pytest.param("application/json", 415, id="plain JSON is no patch"),
     ],
 )

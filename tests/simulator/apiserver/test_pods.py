@@ -66,6 +66,8 @@ async def test_a_pod_gets_its_defaults(api_server):
         "priority": 0,
         "preemptionPolicy": "PreemptLowerPriority",
         "tolerations": [NOT_READY, UNREACHABLE],
+        "serviceAccountName": "default",
+        "serviceAccount": "default",
     }
     assert created["status"] == {"phase": "Pending", "qosClass": "Burstable"}
 

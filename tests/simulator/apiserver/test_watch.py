@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from simulator.apiserver import ApiServer
+from simulator.apiserver.forms import Forms
 from simulator.apiserver.watch_cache import View
 from tests.fixtures_apiserver import node, pod
 
@@ -209,7 +210,9 @@ async def test_all_watchers_get_the_same_bytes(api_server):
     created = api_server.create(pod("p"))
     resource = api_server.resource("pods")
     (event,) = api_server.store.collection("pods").cache.since(int(created["metadata"]["resourceVersion"]) - 1)
-    assert event.line("ADDED", resource) is event.line("ADDED", resource)
+    assert event.revision.encoded(resource) is event.revision.encoded(resource)
+    table = Forms(api_server.verbs.clock).of(resource, "application/json;as=Table;g=meta.k8s.io;v=v1")
+    assert event.line("ADDED", table) is event.line("ADDED", table)
 
 
 async def test_stopping_ends_watches_in_good_order():

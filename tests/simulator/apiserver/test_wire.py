@@ -52,9 +52,9 @@ async def test_a_missing_object_is_named(http):
     }
 
 
-async def test_only_json_can_be_created(http):
-    headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
-    status, refusal = await ask(http, "POST", "/api/v1/namespaces/default/pods", data=b"k8s", headers=headers)
+async def test_what_is_neither_json_nor_yaml_nor_protobuf_is_refused(http):
+    headers = {"Content-Type": "application/xml"}
+    status, refusal = await ask(http, "POST", "/api/v1/namespaces/default/pods", data=b"<pod/>", headers=headers)
     assert (status, refusal["reason"]) == (415, "UnsupportedMediaType")
 
 

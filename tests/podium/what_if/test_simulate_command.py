@@ -1,0 +1,143 @@
+"""The what-if questions of `podium simulate`, from files to what is printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podium.cli import main
+
+PACKED = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "podium",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {
+                        "scoringStrategy": {
+                            "type": "MostAllocated",
+                            "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
+                        }
+                    },
+                }
+            ],
+        }
+    ],
+}
+
+
+def node(name: str) -> dict[str, Any]:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": amounts}}
+
+
+def pod(name: str, *, on: str = "", cpu: str = "1", priority: int = 0) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    spec = {"containers": [container], "priority": priority, **({"nodeName": on} if on else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    """Two nodes, one of them with two pods on it."""
+    file = tmp_path / "cluster.yaml"
+    objects = [node("n1"), node("n2"), pod("a", on="n1"), pod("b", on="n1", cpu="2")]
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+def write(path: Path, *objects: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    """The JSON of a simulation."""
+    assert main(["simulate", *args, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def places(document: Any) -> dict[str, str | None]:
+    return {each["name"]: each["node"] for each in document["pods"]}
+
+
+def test_drain(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert places(asked(capsys, "-f", cluster, "--drain", "n1")) == {"a": "n2", "b": "n2"}
+
+
+def test_remove_and_add_nodes(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = asked(capsys, "-f", cluster, "--remove-nodes", "n1", "n2", "--add-nodes", "n1=1")
+    assert places(document) == {"a": "n1-new-1", "b": "n1-new-1"}
+
+
+def test_how_many(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = write(tmp_path / "web.yaml", pod("web"), pod("db", cpu="2"))
+    answers = asked(capsys, "-f", cluster, "--how-many", wanted)["answers"]
+    assert [(each["pods"], each["copies"]) for each in answers] == [
+        (["default/web"], 5),
+        (["default/db"], 2),
+        (["default/web", "default/db"], 1),
+    ]
+    assert answers[1]["stoppedBy"]["causes"][0]["gap"]["short"] == "1"
+
+
+def test_min_nodes(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = write(tmp_path / "pods.yaml", *(pod(f"w{i}", cpu="2") for i in range(6)))
+    document = asked(capsys, "-f", cluster, "--pods", wanted, "--min-nodes", "n1")
+    assert (document["nodes"], document["pendingBefore"], document["pendingAfter"]) == (2, 4, 0)
+
+
+def test_compare(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, wanted = write(tmp_path / "b.yaml", PACKED), write(tmp_path / "p.yaml", pod("new"))
+    document = asked(capsys, "-f", cluster, "--pods", wanted, "--compare", config)
+    (moved,) = document["moved"]
+    assert (moved["pod"], moved["before"], moved["after"]) == ("default/new", "n2", "n1")
+    assert [side["emptyNodes"] for side in document["use"]["cpu"]] == [0, 1]
+
+
+def test_the_same_configuration_moves_nothing(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, wanted = write(tmp_path / "b.yaml", PACKED), write(tmp_path / "p.yaml", *(pod(f"p{i}") for i in range(4)))
+    document = asked(capsys, "-f", cluster, "--pods", wanted, "--config", config, "--compare", config)
+    assert document["moved"] == []
+
+
+def test_preemption_is_shown(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "vip.yaml", pod("vip", cpu="4", priority=5), pod("full", on="n2", cpu="3", priority=9))
+    assert main(["simulate", "-f", cluster, str(tmp_path / "vip.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "evicts default/a, default/b" in shown
+    assert "1 of 1 pods placed on 2 nodes, 2 pods evicted to make room" in shown
+
+
+def test_large_inputs_are_told_in_brief(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = write(tmp_path / "pods.yaml", pod("p"))
+    monkeypatch.setattr("podium.commands.simulate.DETAIL_LIMIT", 1)
+    (brief,) = asked(capsys, "-f", cluster, "--pods", wanted)["pods"]
+    assert (brief["node"], brief["feasibleNodes"], "scores" in brief) == ("n2", 2, False)
+    (detailed,) = asked(capsys, "-f", cluster, "--pods", wanted, "--detail")["pods"]
+    assert (sorted(detailed["feasible"]), detailed["scores"]["n2"]["total"]) == (["n1", "n2"], brief["score"])
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["--drain", "n1"], "simulate: expected either -f FILE or --from-cluster"),
+        (["-f", "CLUSTER", "--drain", "nx"], "there is no node nx"),
+        (["-f", "CLUSTER", "--add-nodes", "n1=none"], "--add-nodes n1=none: expected TEMPLATE=N with N at least 1"),
+        (["-f", "CLUSTER", "--min-nodes", "n1", "--alone"], "questions of their own: ask one"),
+    ],
+)
+def test_wrong_questions(cluster: str, args: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *(cluster if each == "CLUSTER" else each for each in args)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert line in printed.err
