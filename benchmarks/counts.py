@@ -37,7 +37,7 @@ from simulator.apiserver import ApiServer
 
 #: cycles that are counted, after as many that warm up
 CYCLES = 8
-SMALL, LARGE = 40, 400
+SMALL, LARGE = 40, 240
 PROFILE = "podium"
 
 

@@ -31,11 +31,11 @@ from scheduler.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Refusals,
     Scope,
     ScorePlugin,
     max_normalize,
 )
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo

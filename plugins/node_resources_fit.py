@@ -27,10 +27,10 @@ from scheduler.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Refusals,
     Scope,
     ScorePlugin,
 )
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo, allocatable_of

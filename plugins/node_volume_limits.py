@@ -26,7 +26,8 @@ from plugins.helpers.listed import Derived
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Refusals
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo

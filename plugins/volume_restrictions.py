@@ -20,7 +20,8 @@ from kube.api.volumes import READ_WRITE_ONCE_POD, not_found
 from plugins.helpers.hints import queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Refusals
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo

@@ -124,7 +124,7 @@ class Service:
                 frameworks=frameworks,
                 metrics=self.metrics,
                 patches=StatusPatches(self._patch_status, self.metrics.dropped_patches.inc),
-                event=self._event(next(iter(frameworks))),
+                event=self._event(""),
                 current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
             )
@@ -194,8 +194,10 @@ class Service:
         return {p.scheduler_name: p.percentage_of_nodes_to_score or default for p in self.configuration.profiles}
 
     def _event(self, profile: str) -> EventFunction:
+        """Events of a profile, about any pod; without a profile the pod's own scheduler name is the reporter."""
+
         def event(regarding: Pod, related: Pod | None, kind: str, reason: str, action: str, note: str) -> None:
-            controller = regarding.spec.scheduler_name or profile
+            controller = profile or regarding.spec.scheduler_name
             self.recorder.event(
                 regarding, EventType(kind), reason, action, note, controller=controller, related=related
             )

@@ -14,7 +14,8 @@ import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis, Refused
-from scheduler.framework.plugin import PostFilterResult, Refusals
+from scheduler.framework.plugin import PostFilterResult
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.runtime import Feasibility, Framework, Scores
 from scheduler.framework.status import Status
 from scheduler.snapshot.columns import Codes, Vector

@@ -94,7 +94,7 @@ class Extenders(Protocol):
 class Simulation:
     """A cluster from files and the profiles that decide on it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that decides a simulation
         self,
         objects: ClusterObjects,
         configuration: Configuration,

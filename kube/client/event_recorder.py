@@ -5,7 +5,8 @@ raises, whatever the API server does. Failures cost events, never scheduling.
 
 Bounds: the queue of what is to be sent holds `capacity` entries; what does not fit is dropped and counted in `dropped`.
 The same event again (same object, reason, action, type and note) becomes a series: one POST, one PATCH at the first
-repetition, then at most one PATCH per SERIES_INTERVAL. The rate of requests is that of the client given.
+repetition, then at most one PATCH per SERIES_INTERVAL. Some requests are in flight at once, never two of one series;
+their rate is that of the client given.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ SERIES_INTERVAL = 360.0
 SERIES_LIMIT = 4096
 SWEEP_PERIOD = 60.0
 MAX_TRIES = 3
+#: requests in flight: one after the other they would fall behind the binds they tell of
+SENDERS = 16
 NAME_LIMIT = 253
 _TRANSIENT = (errors.TooManyRequests, errors.ServerError, errors.Unreachable)
 
@@ -55,6 +58,7 @@ class _Series:
         self.sent_at = 0.0
         self.seen_at = now
         self.queued = False
+        self.sending = False
 
 
 class EventRecorder:
@@ -73,6 +77,7 @@ class EventRecorder:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._sending = 0
         self._names = 0
         self._last_complaint = float("-inf")
         self.sent = 0
@@ -124,7 +129,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._send_all(), name="events")
+            for _ in range(SENDERS):
+                group.create_task(self._send_all(), name="events")
             group.create_task(self._sweep_all(), name="event series")
 
     async def flush(self) -> None:
@@ -148,7 +154,7 @@ class EventRecorder:
             self._enqueue(series)
 
     def _enqueue(self, series: _Series) -> bool:
-        if series.queued:
+        if series.queued or series.sending:
             return True
         if len(self._queue) >= self._capacity:
             self.dropped += 1
@@ -173,12 +179,21 @@ class EventRecorder:
     async def _send_all(self) -> None:
         while True:
             while self._queue:
-                series = self._queue.popleft()
-                series.queued = False
-                await self._send(series)
-            self._idle.set()
+                await self._send_first()
+            if not self._sending:
+                self._idle.set()
             self._news.clear()
             await self._news.wait()
+
+    async def _send_first(self) -> None:
+        series = self._queue.popleft()
+        series.queued, series.sending = False, True
+        self._sending += 1
+        try:
+            await self._send(series)
+        finally:
+            series.sending = False
+            self._sending -= 1
 
     async def _send(self, series: _Series) -> None:
         for tries in range(MAX_TRIES):
@@ -227,8 +242,11 @@ class EventRecorder:
         return self._client.resource(Event).path(event.metadata.namespace)
 
     def _event(self, event: Event, count: int) -> Any:
+        api_version = self._client.resource(Event).api_version
+        if count == 1 and api_version == event.API_VERSION:
+            return event
         body = codec.to_builtins(event)
-        body["apiVersion"] = self._client.resource(Event).api_version
+        body["apiVersion"] = api_version
         if count > 1:
             body["series"] = self._series_now(count)
         return body

@@ -25,9 +25,9 @@ from scheduler.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Refusals,
     ScorePlugin,
 )
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Status
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo

@@ -33,10 +33,10 @@ from scheduler.framework.plugin import (
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
-    Refusals,
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, error
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo

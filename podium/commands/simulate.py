@@ -206,7 +206,14 @@ class _Question:
 
         template = cluster_changes.find_template(self._objects, self._args.min_nodes)
         objects = capacity.with_pods(self._objects, self._pods)
-        search = capacity.NodeSearch(objects, template, self._effective, seed=self._args.seed, any_name=self._any_name)
+        search = capacity.NodeSearch(
+            objects,
+            template,
+            self._effective,
+            seed=self._args.seed,
+            any_name=self._any_name,
+            extenders=self._extenders_of(self._effective),
+        )
         with Progress("runs") as progress:
             answer = search.run(progress.update)
         if self._json:

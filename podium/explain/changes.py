@@ -59,6 +59,8 @@ class Fix:
     text: str
     pod: Pod | None = None
     node: Node | None = None
+    #: how much of the pod it gives up: 0 nothing, 1 everything; orders changes, and nothing else
+    cost: float = 0.35
 
 
 Propose = Callable[[View, Feasibility, Status, NodeInfo], "Fix | None"]
@@ -90,7 +92,9 @@ def _smaller_requests(view: View, found: Feasibility, status: Status, node: Node
         f"{amount(name, target)} {resource_name(name)} instead of {amount(name, requests[name])}"
         for name, target in targets.items()
     ]
-    return Fix("request", f"request {conjoined(texts)}", pod=with_requests(found.state.pod_info.pod, targets))
+    cut = max(1 - target / requests[name] for name, target in targets.items())
+    pod = with_requests(found.state.pod_info.pod, targets)
+    return Fix("request", f"request {conjoined(texts)}", pod=pod, cost=cut)
 
 
 def with_requests(pod: Pod, targets: Mapping[str, int]) -> Pod:
@@ -146,7 +150,7 @@ def _toleration(view: View, found: Feasibility, status: Status, node: NodeInfo) 
     pod = found.state.pod_info.pod
     toleration = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
     changed = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
-    return Fix("toleration", f"tolerate {taint_text(taint)}", pod=changed)
+    return Fix("toleration", f"tolerate {taint_text(taint)}", pod=changed, cost=0.3)
 
 
 def _uncordoned(view: View, found: Feasibility, status: Status, node: NodeInfo) -> Fix | None:

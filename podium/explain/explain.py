@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from kube.api.core import Pod
 from podium.explain import verdict
-from podium.explain.amounts import listed, plural
+from podium.explain.amounts import conjoined, listed, plural
 from podium.explain.causes import causes_of
 from podium.explain.documents import (
     Cause,

@@ -247,13 +247,16 @@ def _changes(view: View, tried: list[Attempted]) -> Iterator[Change]:
             options.setdefault(frozenset(fix.text for fix in each.fixes), each)
     # What already helps with less is no news.
     least = [each for parts, each in options.items() if not any(other < parts for other in options)]
-    made = [_change(view, conjoined([fix.text for fix in each.fixes]), each) for each in least]
-    yield from sorted((c for c in made if c.nodes), key=lambda c: (len(c.kinds), -c.nodes))
+    made = [(sum(fix.cost for fix in each.fixes), _change(view, each)) for each in least]
+    for _, change in sorted(made, key=lambda item: (round(item[0], 2), -item[1].nodes)):
+        if change.nodes:
+            yield change
 
 
-def _change(view: View, text: str, tried: Attempted) -> Change:
+def _change(view: View, tried: Attempted) -> Change:
     assert tried.pod is not None
     found = view.feasibility(view.info(tried.pod))
     rows = found.rows() if not found.rejection and not found.error else np.zeros(0, np.intp)
     names = [view.snapshot.nodes.info(int(row)).name for row in rows[:MAX_NAMES]]
+    text = conjoined([fix.text for fix in tried.fixes])
     return Change(text=text, kinds=tuple(fix.kind for fix in tried.fixes), nodes=len(rows), names=tuple(names))

@@ -17,6 +17,7 @@ from podium.configuration import Effective
 from podium.explain.documents import Explanation, Explanations
 from podium.explain.explain import explain
 from podium.explain.view import Cluster
+from podium.what_if.extenders import OfflineExtenders
 from simulator.load import ClusterObjects, load
 from simulator.offline import Simulation
 
@@ -44,7 +45,16 @@ def from_objects(
 ) -> list[Explanation]:
     """One pod, or every pending one where no name is given."""
     pods = [_find(objects.pods, namespace, name)] if name else list(objects.pending)
-    simulation = Simulation(objects, effective.value, effective.registry, effective.gates, any_scheduler_name=any_name)
+    # Extenders are known, so that the verdict can name them, and not asked.
+    with OfflineExtenders(effective.value) as extenders:
+        simulation = Simulation(
+            objects,
+            effective.value,
+            effective.registry,
+            effective.gates,
+            any_scheduler_name=any_name,
+            extenders=extenders if effective.value.extenders else None,
+        )
     cluster = cluster_of(simulation)
     return [explain(cluster, pod) for pod in pods]
 

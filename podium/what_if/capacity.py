@@ -20,7 +20,7 @@ from podium.explain.explain import explain
 from podium.explain.sources import cluster_of
 from podium.what_if.cluster_changes import Template, add
 from simulator.load import ClusterObjects
-from simulator.offline import PodResult, Simulation
+from simulator.offline import Extenders, PodResult, Simulation
 
 #: copies after which counting ends
 MOST_COPIES = 1_000_000
@@ -36,7 +36,9 @@ def _quiet(done: int) -> None:
     """Nobody watches."""
 
 
-def simulation_of(objects: ClusterObjects, effective: Effective, *, seed: int, any_name: bool) -> Simulation:
+def simulation_of(
+    objects: ClusterObjects, effective: Effective, *, seed: int, any_name: bool, extenders: Extenders | None = None
+) -> Simulation:
     """A simulation that says where pods go, and not what each node thinks of it."""
     return Simulation(
         objects,
@@ -46,6 +48,7 @@ def simulation_of(objects: ClusterObjects, effective: Effective, *, seed: int, a
         seed=seed,
         any_scheduler_name=any_name,
         detail=False,
+        extenders=extenders,
     )
 
 
@@ -122,13 +125,21 @@ class NodeSearch:
     """Finds the smallest number of nodes. Owner: one question."""
 
     def __init__(
-        self, objects: ClusterObjects, template: Template, effective: Effective, *, seed: int, any_name: bool
+        self,
+        objects: ClusterObjects,
+        template: Template,
+        effective: Effective,
+        *,
+        seed: int,
+        any_name: bool,
+        extenders: Extenders | None = None,
     ) -> None:
         self._objects = objects
         self._template = template
         self._effective = effective
         self._seed = seed
         self._any_name = any_name
+        self._extenders = extenders
         self._known: dict[int, tuple[PodResult, ...]] = {}
         self._told: Progress = _quiet
 
@@ -156,7 +167,9 @@ class NodeSearch:
     def _results(self, count: int) -> tuple[PodResult, ...]:
         if count not in self._known:
             objects = add(self._objects, self._template, count)
-            simulation = simulation_of(objects, self._effective, seed=self._seed, any_name=self._any_name)
+            simulation = simulation_of(
+                objects, self._effective, seed=self._seed, any_name=self._any_name, extenders=self._extenders
+            )
             self._known[count] = tuple(simulation.run())
             self._told(len(self._known))
         return self._known[count]

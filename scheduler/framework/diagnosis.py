@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler.framework.plugin import Refusals
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes
 from scheduler.snapshot.snapshot import Snapshot

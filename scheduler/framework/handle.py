@@ -22,7 +22,6 @@ from scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.framework.extender import Extender
-    from scheduler.framework.plugin import FilterPlugin
 
 
 class Lister(Protocol):
@@ -82,14 +81,14 @@ class Nominator(Protocol):
 class DryRun(Protocol):
     """Asking the profile's filters about one changed node (the framework implements it)."""
 
-    def active_filters(self, state: CycleState) -> Sequence[FilterPlugin]:
+    def active_filters(self, state: CycleState) -> Sequence[Any]:
         """The filters that have something to say about the pod, in order."""
 
     def nominated_rows(self, pod_info: PodInfo) -> Mapping[int, Sequence[PodInfo]]:
         """row -> nominated pods that count for this pod; rows without such are left out."""
 
     def filter_with_nominated_pods(
-        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[FilterPlugin] | None = None
+        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[Any] | None = None
     ) -> Status | None:
         """Filters (default: all) in order, twice where equal or higher nominated pods count (facts 2.8); None: fits."""
 

@@ -24,6 +24,7 @@ import numpy as np
 from kube.api.core import Pod
 from scheduler.framework.cluster_event import ClusterEventWithHint
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
@@ -103,14 +104,6 @@ class PreFilterPlugin(Plugin):
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: PodInfo, node: NodeInfo) -> None:
         """A dry run took `removed` off `node` (after NodeInfo dropped it)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """Why some nodes were refused: `statuses[which[i]]` is the status of the i-th refused node."""
-
-    statuses: tuple[Status, ...]
-    which: Codes
 
 
 class FilterPlugin(Plugin):

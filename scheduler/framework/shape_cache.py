@@ -120,9 +120,7 @@ class ShapeCache:
         return len(self._entries)
 
 
-def fill_pre_filters(
-    entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], state: CycleState, nodes: Nodes
-) -> None:
+def fill_pre_filters(entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], state: CycleState, nodes: Nodes) -> None:
     """Ask the PreFilters whose answer depends on the shape alone; the others only matter if they may have a say."""
     pod_info = state.pod_info
     for plugin in plugins:

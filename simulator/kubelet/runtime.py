@@ -21,6 +21,8 @@ EXIT_CODE = "podium.io/exit-code"
 START_SECONDS = "podium.io/start-seconds"
 STOP_SECONDS = "podium.io/stop-seconds"
 KILLED = 137
+#: by SIGTERM, before its work was done; what serves for ever ends well when it is stopped
+INTERRUPTED = 143
 
 
 @dataclass(slots=True)
@@ -117,7 +119,8 @@ class FakeRuntime:
         """Stop all containers after the delay; `forced`: they did not go by themselves."""
         box = self._sandboxes[uid]
         box.epoch += 1
-        self._timers.after(delay, self._killed, uid, box.epoch, KILLED if forced else 0)
+        code = KILLED if forced else INTERRUPTED if box.run_seconds is not None else 0
+        self._timers.after(delay, self._killed, uid, box.epoch, code)
 
     def remove(self, uid: str) -> None:
         """Clear a pod away."""

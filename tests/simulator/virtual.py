@@ -71,6 +71,8 @@ class AnyNodeScheduler:
             if revision is None or "deletionTimestamp" in revision.obj["metadata"]:
                 del self._waiting[key]
                 continue
+            if revision.obj["spec"].get("schedulingGates"):
+                continue
             allowed = [name for name in _pinned(revision.obj) or free if name in free]
             if allowed:
                 node = min(allowed, key=lambda name: (self._counts.get(name, 0), name))

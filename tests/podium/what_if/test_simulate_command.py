@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from podium.cli import main
+from tests.podium.extender_server import ExtenderServer, only, serving
 
 PACKED = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -141,3 +143,35 @@ def test_wrong_questions(cluster: str, args: list[str], line: str, capsys: pytes
     printed = capsys.readouterr()
     assert printed.out == ""
     assert line in printed.err
+
+
+@pytest.mark.parametrize("node_cache_capable", [True, False], ids=["asked by names", "asked with whole nodes"])
+@pytest.mark.looptime(False)
+async def test_extenders_are_asked(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], node_cache_capable: bool
+) -> None:
+    async with serving(ExtenderServer(filter=only("n1"))) as server:
+        entry = {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": node_cache_capable}
+        config = write(
+            tmp_path / "config.yaml",
+            {**PACKED, "profiles": [{"schedulerName": "default-scheduler"}], "extenders": [entry]},
+        )
+        wanted = write(tmp_path / "pods.yaml", pod("p"), pod("large", cpu="2"))
+        args = ("-f", cluster, "--pods", wanted, "--config", config)
+        document = await asyncio.to_thread(asked, capsys, *args)
+        assert places(document) == {"p": "n1", "large": None}
+        assert [body["Pod"]["metadata"]["name"] for body in server.bodies("filter")] == ["p", "large"]
+
+
+def test_explain_says_that_extenders_were_not_asked(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extender = {"urlPrefix": "http://127.0.0.1:1/ext", "filterVerb": "filter"}
+    config = write(
+        tmp_path / "config.yaml",
+        {**PACKED, "profiles": [{"schedulerName": "default-scheduler"}], "extenders": [extender]},
+    )
+    wanted = write(tmp_path / "pod.yaml", pod("p", cpu="4"))
+    assert main(["explain", "p", "-f", cluster, wanted, "--config", config, "-o", "json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)["verdict"]
+    assert verdict == "It fits on n2, and on no other of 2 nodes, if http://127.0.0.1:1/ext lets it."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler.framework.diagnosis import Diagnosis, Refused
-from scheduler.framework.plugin import Refusals
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import make_node, make_pod

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kube.api.core import Pod
-from scheduler.framework import runtime, shape_cache
+from scheduler.framework import cycle_points, shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -240,7 +240,7 @@ def keeps_masks(entry: Any, state: Any, snapshot: Any) -> Status | None:
 )
 @both
 def test_the_property_catches(monkeypatch: pytest.MonkeyPatch, broken: Any, plugins: tuple[type[Plugin], ...]) -> None:
-    monkeypatch.setattr(runtime, "patch", broken)
+    monkeypatch.setattr(cycle_points, "patch", broken)
     with pytest.raises(AssertionError):
         World(plugins).run([("schedule", shape, 0) for shape in (0, 1, 2, 0, 1, 3, 1, 2) * 4])
 

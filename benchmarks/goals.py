@@ -1,0 +1,63 @@
+"""What is to be reached: podium over the real kube-scheduler, and podium's own budgets. Read by the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: podium over peer, by group of workloads: CPU at the most, pods a second at the least
+_PLAIN = {"cpu_ms_per_pod": 0.25, "pods_per_second": 1.5, "peak_mib": 0.8}
+_RELATED = {"cpu_ms_per_pod": 0.15, "pods_per_second": 3.0, "peak_mib": 0.8}
+_REFUSED = {"cpu_ms_per_pod": 0.3, "peak_mib": 0.8}
+_REFUSED_NAMES = ("Unschedulable", "PreemptionAsync", "PreemptionBasic", "PreemptionPVs")
+_RELATED_WORDS = ("Affinity", "Spread", "Selector", "MixedSchedulingBasePod", "NodeInclusionPolicy")
+
+
+def goals_of(title: str) -> dict[str, float]:
+    """figure -> goal for the ratio, for one workload."""
+    name = title.partition("/")[0]
+    if name in _REFUSED_NAMES:
+        return _REFUSED
+    if name != "SchedulingNodeAffinity" and any(word in name for word in _RELATED_WORDS):
+        return _RELATED
+    return _PLAIN if name.startswith("Scheduling") else {"peak_mib": 0.8}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One line of the budgets: which figure of which result, and its bound."""
+
+    what: str
+    kind: str
+    workload: str
+    figure: str
+    bound: float
+    unit: str
+    fresh: bool = False
+    at_least: bool = False
+
+    def met(self, value: float) -> bool:
+        """Whether the figure keeps to it."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+# ruff: noqa: E501 - a table reads best with a line for each row
+BUDGETS = (
+    Budget("cycle, plain pod, nothing kept, median", "engine", "SchedulingBasic/5000Nodes_10000Pods", "median_us", 200, "us", fresh=True),
+    Budget("cycle, plain pod, nothing kept, p99", "engine", "SchedulingBasic/5000Nodes_10000Pods", "p99_us", 500, "us", fresh=True),
+    Budget("engine alone, plain pod, nothing kept", "engine", "SchedulingBasic/5000Nodes_10000Pods", "pods_per_second", 5_000, "pods/s", fresh=True, at_least=True),
+    Budget("cycle, repeat of a known shape, median", "engine", "SchedulingBasic/5000Nodes_10000Pods", "median_us", 40, "us"),
+    Budget("engine alone, repeats of one shape", "engine", "SchedulingBasic/5000Nodes_10000Pods", "pods_per_second", 25_000, "pods/s", at_least=True),
+    Budget("cycle with required affinity, nothing kept, median", "engine", "SchedulingPodAffinity/5000Nodes_5000Pods", "median_us", 250, "us", fresh=True),
+    Budget("cycle with preferred affinity, nothing kept, median", "engine", "SchedulingPreferredPodAffinity/5000Nodes_5000Pods", "median_us", 250, "us", fresh=True),
+    Budget("cycle with hard spread, nothing kept, median", "engine", "TopologySpreading/5000Nodes_5000Pods", "median_us", 250, "us", fresh=True),
+    Budget("unschedulable pod with preemption search, 20,000 running, median", "engine", "PreemptionBasic/5000Nodes_20000Init_500Pods", "median_us", 1_500, "us"),
+    Budget("CPU of podium per bound pod", "compare", "SchedulingBasic/5000Nodes_10000Pods", "cpu_ms_per_pod", 0.5, "ms"),
+    Budget("memory, 5,000 nodes and 11,000 pods, peak", "compare", "SchedulingBasic/5000Nodes_10000Pods", "peak_mib", 200, "MiB"),
+    Budget("memory, 5,000 nodes and 30,000 pods, peak", "compare", "Restart/5000Nodes_29000Running", "peak_mib", 300, "MiB"),
+    Budget("start to first bind, 5,000 nodes and 30,000 pods", "compare", "Restart/5000Nodes_29000Running", "first_bind_seconds", 10, "s"),
+    Budget("start to first bind, 5,000 nodes and 100,000 pods", "compare", "Restart/5000Nodes_100000Running", "first_bind_seconds", 10, "s"),
+)  # fmt: skip
+#: milliseconds in which the loop serves no I/O
+STALL = 50.0
+#: cost at 15,000 nodes over that at 5,000
+NODES_GROWTH = 2.5

@@ -1,0 +1,400 @@
+"""The extension points of the scheduling cycle, run in order by the rules of facts 1.2: PreFilter, Filter, PreScore,
+Score, with nominated pods, dry runs for preemption, and the diagnosis of who refused which node.
+
+The part of a profile's runtime that is synchronous and runs on one snapshot; `runtime.Framework` is the whole.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from kube.api.core import Pod
+from scheduler.framework import shape_cache
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.diagnosis import Diagnosis, Refused
+from scheduler.framework.enabled import EnabledPlugins, Observer
+from scheduler.framework.feasibility import Feasibility, Scores
+from scheduler.framework.handle import Handle
+from scheduler.framework.plugin import (
+    FilterPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Scope,
+    ScorePlugin,
+)
+from scheduler.framework.refusals import Refusals
+from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
+from scheduler.framework.shape_patch import patch
+from scheduler.framework.status import Code, Status, error, unresolvable
+from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+
+class CyclePoints:
+    """Owner: the Framework that it is the base of."""
+
+    def __init__(self, enabled: EnabledPlugins, handle: Handle, observe: Observer) -> None:
+        self.handle = handle
+        self.snapshot = handle.snapshot
+        self.observe = observe
+        points = enabled.points
+        self.pre_filter: tuple[PreFilterPlugin, ...] = points.get("preFilter", ())
+        self.filters: tuple[FilterPlugin, ...] = points.get("filter", ())
+        self.pre_score: tuple[PreScorePlugin, ...] = points.get("preScore", ())
+        self.scores: tuple[tuple[ScorePlugin, float], ...] = tuple(
+            (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
+        )
+        self.shapes = ShapeCache()
+        self._split_by_scope()
+        handle.dry_run = self
+
+    def _split_by_scope(self) -> None:
+        """Plugins whose answers are kept per shape, and those that are asked in every cycle."""
+        self._kept_filters = [
+            p for p in self.filters if p.scope is not Scope.CLUSTER and not p.sparse and not p.is_scalar()
+        ]
+        kept = {p.name for p in self._kept_filters}
+        self._asked_filters = [p for p in self.filters if p.name not in kept]
+        self._kept_scores = [(p, w) for p, w in self.scores if p.scope is not Scope.CLUSTER and not p.is_scalar()]
+        kept_scores = {p.name for p, _ in self._kept_scores}
+        self._asked_scores = [(p, w) for p, w in self.scores if p.name not in kept_scores]
+        self._asked_pre_scores = [p for p in self.pre_score if p.name not in kept_scores]
+        by_row = [p for p in self._kept_filters if p.scope is Scope.ROW]
+        scored_by_row = [p for p, _ in self._kept_scores if p.scope is Scope.ROW]
+        self._has_one_node_forms = all(type(p).filter_node is not FilterPlugin.filter_node for p in by_row) and all(
+            type(p).score_node is not ScorePlugin.score_node for p in scored_by_row
+        )
+        #: whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies
+        self.has_scalar_plugins = any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
+
+    # --- PreFilter and Filter -----------------------------------------------------------------------------
+
+    def find_feasible(self, state: CycleState, wanted: int | None = None) -> Feasibility:
+        """PreFilter and Filter over all nodes, nominated pods counted. `wanted`: sample size for scalar filters."""
+        started = perf_counter()
+        nodes = self.snapshot.nodes
+        entry = self.shapes.get(state.pod_info.shape.key, self.snapshot)
+        fresh = entry is None
+        if entry is None:
+            entry = ShapeEntry(self.snapshot.node_epoch, self.snapshot.version)
+        found = Feasibility(state, nodes, entry, nodes.none if fresh else entry.mask)
+        self._run_pre_filter(found, fresh)
+        refused = found.rejection or found.error
+        self.observe("PreFilter", refused.code.text if refused else "Success", perf_counter() - started)
+        if refused is not None:
+            return found
+        started = perf_counter()
+        found.error = self._run_kept_filters(found, fresh)
+        if found.error is None:
+            self._run_asked_filters(found, wanted)
+        if found.error is None and not found.rejection:
+            self._apply_nominated(found)
+        self.observe("Filter", found.error.code.text if found.error else "Success", perf_counter() - started)
+        return found
+
+    def _run_pre_filter(self, found: Feasibility, fresh: bool) -> None:
+        """Runs in plugin order. Unschedulable: the others still run; UnschedulableAndUnresolvable ends it."""
+        state, entry = found.state, found.entry
+        if fresh:
+            shape_cache.fill_pre_filters(entry, self.pre_filter, state, found.nodes)
+        state.skip_filter |= entry.skip_filter
+        state.data |= entry.data
+        names: frozenset[str] | None = None
+        with_nodes: list[str] = []
+        for plugin, kept in entry.pre_filters:
+            answer = plugin.pre_filter(state, state.pod_info.pod, found.nodes) if kept is ASK else kept
+            if answer is None:
+                continue
+            if isinstance(answer, Status):
+                if answer.skip:
+                    state.skip_filter.add(plugin.name)
+                elif answer.rejected:
+                    found.rejection = answer.by(plugin.name)
+                    if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                        return
+                elif not answer.ok:
+                    found.error = error(f'running PreFilter plugin "{plugin.name}": {answer.message}').by(plugin.name)
+                    return
+                continue
+            if answer.node_names is None:
+                continue
+            with_nodes.append(plugin.name)
+            found.naming = tuple(with_nodes)
+            names = answer.node_names if names is None else names & answer.node_names
+            if not names:
+                found.rejection = _empty_node_set(with_nodes)
+                return
+        if names is not None:
+            found.candidates = self._rows_named(names)
+            found.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(with_nodes))}]").by(
+                with_nodes[0]
+            )
+
+    def _rows_named(self, names: frozenset[str]) -> Mask:
+        mask = self.snapshot.nodes.none
+        row_of = self.snapshot.row_of
+        mask[[row_of[name] for name in names if name in row_of]] = True
+        return mask
+
+    def _run_kept_filters(self, found: Feasibility, fresh: bool) -> Status | None:
+        entry, state = found.entry, found.state
+        if fresh:
+            kept = [p for p in self._kept_filters if p.name not in state.skip_filter]
+            entry.has_one_node_forms = self._has_one_node_forms
+            status = shape_cache.fill_filters(entry, kept, state, found.nodes)
+            if status is None:
+                status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes)
+            if status is None:
+                self.shapes.put(state.pod_info.shape.key, entry)
+        else:
+            status = patch(entry, state, self.snapshot)
+        state.skip_score |= entry.skip_score
+        found.mask = entry.mask
+        return status
+
+    def _run_asked_filters(self, found: Feasibility, wanted: int | None) -> None:
+        state, nodes = found.state, found.nodes
+        pod = state.pod_info.pod
+        if found.candidates is not None:
+            found.mask = found.mask & found.candidates
+        scalar = []
+        for plugin in self._asked_filters:
+            if plugin.name in state.skip_filter:
+                continue
+            if plugin.is_scalar():
+                scalar.append(plugin)
+                continue
+            answer = self._ask_sparse(plugin, found) if plugin.sparse else plugin.filter(state, pod, nodes)
+            if isinstance(answer, Status):
+                found.error = shape_cache.filter_error(plugin.name, answer)
+                return
+            if answer is None:
+                continue
+            found.asked[plugin.name] = answer
+            found.mask = found.mask & answer
+        if scalar:
+            self._run_scalar_filters(scalar, found, wanted)
+        elif wanted is not None:
+            self._sample(found, wanted)
+
+    def _ask_sparse(self, plugin: FilterPlugin, found: Feasibility) -> Mask | Status | None:
+        """Rows that earlier filters refused count as passed here: they are not this plugin's."""
+        rows = found.rows()
+        answer = plugin.filter(found.state, found.state.pod_info.pod, self.snapshot.select(rows))
+        if answer is None or isinstance(answer, Status):
+            return answer
+        mask = np.ones(found.nodes.size, np.bool_)
+        mask[rows] = answer
+        return mask
+
+    def _sample(self, found: Feasibility, wanted: int) -> None:
+        """Only score plugins look at one node at a time: they are asked about a sample of the feasible nodes."""
+        rows = self._visiting_order(found)
+        if len(rows) > wanted:
+            found.mask = found.nodes.none
+            found.mask[rows[:wanted]] = True
+
+    def _visiting_order(self, found: Feasibility) -> Codes:
+        """The rows that are left from a random start on; the nominated one first, as it may not be sampled away."""
+        rows = found.rows()
+        if not len(rows):
+            return rows
+        rows = np.roll(rows, -self.handle.random.randrange(len(rows)))
+        nominated = self.snapshot.row_of.get(found.state.pod_info.pod.status.nominated_node_name, -1)
+        first = rows == nominated
+        return np.concatenate((rows[first], rows[~first])) if first.any() else rows
+
+    def _run_scalar_filters(self, plugins: list[FilterPlugin], found: Feasibility, wanted: int | None) -> None:
+        """One node at a time over the survivors, from a random start, until `wanted` feasible ones are found."""
+        state, pod = found.state, found.state.pod_info.pod
+        masks = {plugin.name: np.ones(found.nodes.size, np.bool_) for plugin in plugins}
+        feasible: list[int] = []
+        for row in self._visiting_order(found).tolist():
+            info = self.snapshot.infos[row]
+            assert info is not None
+            refused = self._first_refusal(plugins, state, pod, info)
+            if refused is None:
+                feasible.append(row)
+                if wanted is not None and len(feasible) >= wanted:
+                    break
+            elif refused.code is Code.ERROR:
+                found.error = refused
+                return
+            else:
+                masks[refused.plugin][row] = False
+        found.asked |= masks
+        found.mask = found.nodes.none
+        found.mask[feasible] = True
+
+    def _first_refusal(
+        self, plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
+    ) -> Status | None:
+        for plugin in plugins:
+            if plugin.name in state.skip_filter:
+                continue
+            status = plugin.filter_node(state, pod, node)
+            if status is None or status.ok:
+                continue
+            if not status.rejected:
+                return shape_cache.filter_error(plugin.name, status)
+            return status.by(plugin.name)
+        return None
+
+    # --- nominated pods and dry runs ----------------------------------------------------------------------
+
+    def _apply_nominated(self, found: Feasibility) -> None:
+        """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8)."""
+        pod_info = found.state.pod_info
+        for row, pods in self.nominated_rows(pod_info).items():
+            if found.candidates is not None and not found.candidates[row]:
+                continue
+            info = self.snapshot.infos[row]
+            assert info is not None
+            status = self._filter_with_nominated(found.state, pod_info, info, pods, self.filters)
+            if status is not None:
+                if status.code is Code.ERROR:
+                    found.error = status
+                    return
+                found.mask = found.mask.copy()
+                found.mask[row] = False
+                found.overrides[row] = status
+
+    def nominated_rows(self, pod_info: PodInfo) -> dict[int, list[PodInfo]]:
+        """row -> nominated pods of equal or higher priority, other than the pod itself."""
+        rows = {}
+        for name, pods in self.handle.nominator.nominated_nodes().items():
+            row = self.snapshot.row_of.get(name)
+            counting = [p for p in pods if _counts_for(p, pod_info)]
+            if row is not None and counting:
+                rows[row] = counting
+        return rows
+
+    def _filter_with_nominated(
+        self,
+        state: CycleState,
+        pod_info: PodInfo,
+        node: NodeInfo,
+        nominated: Iterable[PodInfo],
+        filters: Sequence[FilterPlugin],
+    ) -> Status | None:
+        state, node = state.clone(), node.clone()
+        for added in nominated:
+            self.add_pod(state, pod_info, added, node)
+        return self._first_refusal(filters, state, pod_info.pod, node)
+
+    def filter_with_nominated_pods(
+        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[FilterPlugin] | None = None
+    ) -> Status | None:
+        """Filters (default: all) for one node, one at a time: with nominated pods, then without. None: fits."""
+        filters = self.filters if filters is None else filters
+        nominated = [p for p in self.handle.nominator.nominated_pods_for_node(node.name) if _counts_for(p, pod_info)]
+        if nominated:
+            status = self._filter_with_nominated(state, pod_info, node, nominated, filters)
+            if status is not None:
+                return status
+        return self._first_refusal(filters, state, pod_info.pod, node)
+
+    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
+        """The filters whose PreFilter did not skip, in order."""
+        return [plugin for plugin in self.filters if plugin.name not in state.skip_filter]
+
+    def add_pod(self, state: CycleState, pod_info: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        """Put a pod on a cloned node and tell the plugins."""
+        node.add_pod(added)
+        for plugin in self.pre_filter:
+            if plugin.name not in state.skip_filter:
+                plugin.add_pod(state, pod_info.pod, added, node)
+
+    def remove_pod(self, state: CycleState, pod_info: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        """Take a pod off a cloned node and tell the plugins."""
+        node.remove_pod(removed)
+        for plugin in self.pre_filter:
+            if plugin.name not in state.skip_filter:
+                plugin.remove_pod(state, pod_info.pod, removed, node)
+
+    # --- diagnosis ----------------------------------------------------------------------------------------
+
+    def diagnose(self, found: Feasibility) -> Diagnosis:
+        """Who refused which node and why: the first failing plugin in order wins, as upstream stops there."""
+        snapshot = self.snapshot
+        diagnosis = Diagnosis(snapshot, snapshot.count)
+        diagnosis.unschedulable_plugins.update(found.naming)
+        if found.rejection is not None:
+            diagnosis.pre_filter = found.rejection
+            diagnosis.add_plugin_status(found.rejection)
+            return diagnosis
+        left = snapshot.nodes.all
+        if found.candidates is not None and found.absent is not None:
+            diagnosis.absent = ((left & ~found.candidates).nonzero()[0], found.absent)
+            diagnosis.add_plugin_status(found.absent)
+            left &= found.candidates
+        self._add_overrides(diagnosis, found, left)
+        kept = dict(zip([p.name for p in found.entry.filters], found.entry.masks, strict=True))
+        for plugin in self.filters:
+            mask = kept.get(plugin.name, found.asked.get(plugin.name))
+            if mask is None:
+                continue
+            rows = (left & ~mask).nonzero()[0]
+            if len(rows):
+                refusals = plugin.refusals(found.state, found.state.pod_info.pod, snapshot.select(rows))
+                diagnosis.add_refused(Refused(plugin.name, rows, refusals))
+                left &= mask
+        return diagnosis
+
+    def _add_overrides(self, diagnosis: Diagnosis, found: Feasibility, left: Mask) -> None:
+        for row, status in found.overrides.items():
+            diagnosis.add_refused(Refused(status.plugin, np.array([row]), Refusals((status,), np.zeros(1, np.intp))))
+            left[row] = False
+
+    # --- scoring ------------------------------------------------------------------------------------------
+
+    def prioritize(self, found: Feasibility, rows: Codes) -> Scores | Status:
+        """PreScore, Score and NormalizeScore of the feasible rows. An ERROR status ends the attempt."""
+        started = perf_counter()
+        entry, state = found.entry, found.state
+        pod = state.pod_info.pod
+        view = found.nodes if len(rows) == found.nodes.size else self.snapshot.select(rows)
+        for pre in self._asked_pre_scores:
+            status = pre.pre_score(state, pod, view)
+            if status is not None and status.skip:
+                state.skip_score.add(pre.name)
+            elif status is not None and not status.ok:
+                return shape_cache.score_error("PreScore", pre.name, status)
+        self.observe("PreScore", "Success", perf_counter() - started)
+        started = perf_counter()
+        total: Vector = view.gather(entry.base) + entry.constant
+        for i in entry.varying:
+            final = shape_cache.normalized(entry, i, state, view)
+            if (wrong := shape_cache.out_of_range(entry.scores[i][0].name, final, view)) is not None:
+                return wrong
+            total += entry.scores[i][1] * final
+        scores = Scores(view, total, found)
+        for plugin, weight in self._asked_scores:
+            if plugin.name in state.skip_score:
+                continue
+            answer = plugin.score(state, pod, view)
+            if isinstance(answer, Status):
+                return shape_cache.score_error("Score", plugin.name, answer)
+            final = plugin.normalize(state, pod, shape_cache.as_vector(answer, view), view)
+            if (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
+                return wrong
+            scores.asked[plugin.name] = weighted = weight * final
+            total += weighted
+        self.observe("Score", "Success", perf_counter() - started)
+        return scores
+
+
+def _counts_for(nominated: PodInfo, pod_info: PodInfo) -> bool:
+    return nominated.priority >= pod_info.priority and nominated.uid != pod_info.uid
+
+
+def _empty_node_set(plugins: list[str]) -> Status:
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}").by(plugins[0])
+    names = " ".join(sorted(plugins))
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{names}] simultaneously").by(plugins[0])
