@@ -38,13 +38,14 @@ from scheduler.event_handlers import EventHandlers
 from scheduler.extender import HTTPExtender, in_order
 from scheduler.framework.cluster_event import EventResource
 from scheduler.framework.handle import EventFunction, Handle
+from scheduler.framework.meter import Meter
 from scheduler.framework.registry import build_framework
 from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.metrics import Metrics
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
-from scheduler.queue.scheduling_queue import QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import Observers, QueueConfig, SchedulingQueue
 from scheduler.scheduler import Parts, Scheduler
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.status_patches import StatusPatches
@@ -115,7 +116,7 @@ class Service:
             next(iter(frameworks.values())).queue_sort.sort_key,
             asyncio.get_running_loop().time,
             self._queue_config(),
-            self.metrics.incoming_observer(),
+            Observers(self.metrics.incoming_observer(), self.metrics.observe_event, self.metrics.observe_hint),
         )
         self.scheduler = Scheduler(
             Parts(
@@ -140,6 +141,7 @@ class Service:
             pods.indexer,
             handlers,
             frameworks.keys(),
+            self.scheduler.left_alone,
             self.metrics.cache_corrections.inc,
         )
 
@@ -165,7 +167,13 @@ class Service:
                 preemption_done=self.metrics.preemption_done,
             )
             observe = self.metrics.point_observer(name)
-            frameworks[name] = build_framework(profile, self.effective.registry, handle, observe)
+            frameworks[name] = build_framework(
+                profile,
+                self.effective.registry,
+                handle,
+                observe,
+                Meter(self.metrics.plugin_counter(name), self.metrics.observe_plugin),
+            )
         return frameworks
 
     def _extenders(self) -> tuple[HTTPExtender, ...]:

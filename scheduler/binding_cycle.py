@@ -82,6 +82,8 @@ class BindingCycle:
         self._metrics = metrics
         #: told of every pod that was bound
         self._bound = bound
+        #: pods that are not ours to bind any more, which the informer has yet to show
+        self.left_alone: set[str] = set()
 
     async def run(self, assumed: Assumed) -> None:
         """Bind the pod, or undo all that was done for it. Raises only if cancelled."""
@@ -209,6 +211,7 @@ class BindingCycle:
         self._queue.nominator.delete(uid)
         self._queue.done(uid)
         self._patches.drop(uid)
+        self.left_alone.add(uid)
 
     def _fail(self, assumed: Assumed, status: Status) -> None:
         self._undo(assumed)

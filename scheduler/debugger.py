@@ -96,6 +96,7 @@ class Debugger:
         pods: Store[Pod],
         handlers: EventHandlers,
         profiles: Collection[str],
+        left_alone: set[str],
         corrected: Callable[[], None],
     ) -> None:
         self._cache = cache
@@ -104,6 +105,7 @@ class Debugger:
         self._pods = pods
         self._handlers = handlers
         self._profiles = profiles
+        self._left_alone = left_alone
         self._corrected = corrected
 
     # --- comparing ----------------------------------------------------------------------------------------
@@ -118,6 +120,7 @@ class Debugger:
     def _subjects(self) -> list[Subject]:
         nodes = dict.fromkeys([*self._nodes.keys(), *self._cache.nodes])
         pods = {Subject(pod.key, uid_of(pod)): None for pod in self._pods.list()}
+        pods |= {Subject("", uid): None for uid in self._left_alone}
         pods |= {Subject(state.info.key, uid): None for uid, state in self._cache.pods.items()}
         pods |= {Subject(item.pod_info.key, item.uid): None for item, _ in self._queue.pending_pods()}
         return [*(Subject(name) for name in nodes), *pods]
@@ -136,6 +139,8 @@ class Debugger:
         pod = self._pods.get(subject.key)
         if pod is not None and uid_of(pod) != subject.uid:
             pod = None
+        if pod is None or pod.spec.node_name:
+            self._left_alone.discard(subject.uid)
         state, queued = self._cache.pods.get(subject.uid), self._queue.get(subject.uid)
         waits = queued is not None and queued[1] != "in flight"
         if pod is None:
@@ -149,7 +154,8 @@ class Debugger:
             return "" if state.assumed and not waits else "redundant"
         if pod.spec.scheduler_name not in self._profiles:
             return "redundant" if waits else ""
-        return "missed" if queued is None and pod.metadata.deletion_timestamp is None else ""
+        known_to_leave = pod.metadata.deletion_timestamp is not None or subject.uid in self._left_alone
+        return "missed" if queued is None and not known_to_leave else ""
 
     # --- mending ------------------------------------------------------------------------------------------
 

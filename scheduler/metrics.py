@@ -146,6 +146,30 @@ class Metrics:
         self.preemption_duration.labels(result).observe(seconds)
         self.preemption_execution.labels(result).inc()
 
+    def plugin_counter(self, profile: str) -> Callable[[str, str], None]:
+        """(plugin, extension point) -> counted, for one profile."""
+        bound: dict[tuple[str, str], Callable[[], None]] = {}
+
+        def count(plugin: str, point: str) -> None:
+            counter = bound.get((plugin, point))
+            if counter is None:
+                counter = bound[plugin, point] = self.plugin_evaluations.labels(plugin, point, profile).inc
+            counter()
+
+        return count
+
+    def observe_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One call of a plugin in a sampled cycle."""
+        self.plugin_duration.labels(plugin, point, status).observe(seconds)
+
+    def observe_event(self, event: str, seconds: float) -> None:
+        """A cluster event was matched against the pods that wait."""
+        self.event_duration.labels(event).observe(seconds)
+
+    def observe_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """A queueing hint was asked."""
+        self.hint_duration.labels(plugin, event, hint).observe(seconds)
+
     def incoming_observer(self) -> Callable[[str, str], None]:
         """(queue, event) -> counted."""
         bound: dict[tuple[str, str], Callable[[], None]] = {}

@@ -115,6 +115,11 @@ class Scheduler:
         self.queue.close()
         self._room.set()
 
+    @property
+    def left_alone(self) -> set[str]:
+        """UIDs of pods that are bound elsewhere or gone, which the informer has yet to show."""
+        return self._binding.left_alone
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a plugin's asynchronous work beside the loop; it counts as a bind in flight."""
         if self._group is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from urllib.parse import quote
 
 import msgspec
@@ -17,9 +18,8 @@ from podium.configuration import Effective
 from podium.explain.documents import Explanation, Explanations
 from podium.explain.explain import explain
 from podium.explain.view import Cluster
-from podium.what_if.extenders import OfflineExtenders
 from simulator.load import ClusterObjects, load
-from simulator.offline import Simulation
+from simulator.offline import Extenders, Simulation
 
 #: seconds a running podium has to answer
 TIMEOUT = 30.0
@@ -45,18 +45,26 @@ def from_objects(
 ) -> list[Explanation]:
     """One pod, or every pending one where no name is given."""
     pods = [_find(objects.pods, namespace, name)] if name else list(objects.pending)
-    # Extenders are known, so that the verdict can name them, and not asked.
-    with OfflineExtenders(effective.value) as extenders:
+    with ExitStack() as open_:
         simulation = Simulation(
             objects,
             effective.value,
             effective.registry,
             effective.gates,
             any_scheduler_name=any_name,
-            extenders=extenders if effective.value.extenders else None,
+            extenders=_extenders(effective, open_),
         )
     cluster = cluster_of(simulation)
     return [explain(cluster, pod) for pod in pods]
+
+
+def _extenders(effective: Effective, open_: ExitStack) -> Extenders | None:
+    """Known, so that the verdict can name them, and not asked."""
+    if not effective.value.extenders:
+        return None
+    from podium.what_if.extenders import OfflineExtenders
+
+    return open_.enter_context(OfflineExtenders(effective.value))
 
 
 def cluster_of(simulation: Simulation) -> Cluster:

@@ -22,6 +22,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.decision_log import DecisionLog
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.meter import idle_meter
 from scheduler.framework.preemption.candidates import spell_out
 from scheduler.framework.preemption.choice import choose
 from scheduler.framework.preemption.dry_run import Candidate
@@ -70,6 +71,7 @@ class View:
     def __init__(self, framework: Framework, cache: SchedulerCache) -> None:
         self.engine = copy.copy(framework)
         self.engine.observe = unobserved
+        self.engine.meter = idle_meter()
         self.engine.shapes = ShapeCache()
         self.snapshot = framework.snapshot
         self.handle = framework.handle

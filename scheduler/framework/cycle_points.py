@@ -17,6 +17,7 @@ from scheduler.framework.diagnosis import Diagnosis, Refused
 from scheduler.framework.enabled import EnabledPlugins, Observer
 from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
+from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import (
     FilterPlugin,
     PreFilterPlugin,
@@ -38,10 +39,11 @@ log = logging.getLogger(__name__)
 class CyclePoints:
     """Owner: the Framework that it is the base of."""
 
-    def __init__(self, enabled: EnabledPlugins, handle: Handle, observe: Observer) -> None:
+    def __init__(self, enabled: EnabledPlugins, handle: Handle, observe: Observer, meter: Meter) -> None:
         self.handle = handle
         self.snapshot = handle.snapshot
         self.observe = observe
+        self.meter = meter
         points = enabled.points
         self.pre_filter: tuple[PreFilterPlugin, ...] = points.get("preFilter", ())
         self.filters: tuple[FilterPlugin, ...] = points.get("filter", ())
@@ -77,6 +79,7 @@ class CyclePoints:
     def find_feasible(self, state: CycleState, wanted: int | None = None) -> Feasibility:
         """PreFilter and Filter over all nodes, nominated pods counted. `wanted`: sample size for scalar filters."""
         started = perf_counter()
+        self.meter.begin_cycle()
         nodes = self.snapshot.nodes
         entry = self.shapes.get(state.pod_info.shape.key, self.snapshot)
         fresh = entry is None
@@ -101,13 +104,17 @@ class CyclePoints:
         """Runs in plugin order. Unschedulable: the others still run; UnschedulableAndUnresolvable ends it."""
         state, entry = found.state, found.entry
         if fresh:
-            shape_cache.fill_pre_filters(entry, self.pre_filter, state, found.nodes)
+            shape_cache.fill_pre_filters(entry, self.pre_filter, state, found.nodes, self.meter)
         state.skip_filter |= entry.skip_filter
         state.data |= entry.data
         names: frozenset[str] | None = None
         with_nodes: list[str] = []
         for plugin, kept in entry.pre_filters:
-            answer = plugin.pre_filter(state, state.pod_info.pod, found.nodes) if kept is ASK else kept
+            answer = (
+                self.meter.call(plugin.name, "PreFilter", plugin.pre_filter, state, state.pod_info.pod, found.nodes)
+                if kept is ASK
+                else kept
+            )
             if answer is None:
                 continue
             if isinstance(answer, Status):
@@ -146,9 +153,9 @@ class CyclePoints:
         if fresh:
             kept = [p for p in self._kept_filters if p.name not in state.skip_filter]
             entry.has_one_node_forms = self._has_one_node_forms
-            status = shape_cache.fill_filters(entry, kept, state, found.nodes)
+            status = shape_cache.fill_filters(entry, kept, state, found.nodes, self.meter)
             if status is None:
-                status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes)
+                status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes, self.meter)
             if status is None:
                 self.shapes.put(state.pod_info.shape.key, entry)
         else:
@@ -169,7 +176,10 @@ class CyclePoints:
             if plugin.is_scalar():
                 scalar.append(plugin)
                 continue
-            answer = self._ask_sparse(plugin, found) if plugin.sparse else plugin.filter(state, pod, nodes)
+            if plugin.sparse:
+                answer = self._ask_sparse(plugin, found)
+            else:
+                answer = self.meter.call(plugin.name, "Filter", plugin.filter, state, pod, nodes)
             if isinstance(answer, Status):
                 found.error = shape_cache.filter_error(plugin.name, answer)
                 return
@@ -185,7 +195,8 @@ class CyclePoints:
     def _ask_sparse(self, plugin: FilterPlugin, found: Feasibility) -> Mask | Status | None:
         """Rows that earlier filters refused count as passed here: they are not this plugin's."""
         rows = found.rows()
-        answer = plugin.filter(found.state, found.state.pod_info.pod, self.snapshot.select(rows))
+        view, pod = self.snapshot.select(rows), found.state.pod_info.pod
+        answer = self.meter.call(plugin.name, "Filter", plugin.filter, found.state, pod, view)
         if answer is None or isinstance(answer, Status):
             return answer
         mask = np.ones(found.nodes.size, np.bool_)
@@ -360,7 +371,7 @@ class CyclePoints:
         pod = state.pod_info.pod
         view = found.nodes if len(rows) == found.nodes.size else self.snapshot.select(rows)
         for pre in self._asked_pre_scores:
-            status = pre.pre_score(state, pod, view)
+            status = self.meter.call(pre.name, "PreScore", pre.pre_score, state, pod, view)
             if status is not None and status.skip:
                 state.skip_score.add(pre.name)
             elif status is not None and not status.ok:
@@ -377,7 +388,7 @@ class CyclePoints:
         for plugin, weight in self._asked_scores:
             if plugin.name in state.skip_score:
                 continue
-            answer = plugin.score(state, pod, view)
+            answer = self.meter.call(plugin.name, "Score", plugin.score, state, pod, view)
             if isinstance(answer, Status):
                 return shape_cache.score_error("Score", plugin.name, answer)
             final = plugin.normalize(state, pod, shape_cache.as_vector(answer, view), view)

@@ -26,7 +26,7 @@ from scheduler.framework.cluster_event import ClusterEventWithHint
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status
-from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes

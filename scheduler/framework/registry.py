@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from config.merge import expand
 from config.types import ExtensionPoint, KnownPlugins, Profile
 from scheduler.framework.handle import Handle
+from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile_nodes import ProfileNodeSelector
 from scheduler.framework.runtime import EnabledPlugins, Framework, Observer, unobserved
@@ -26,7 +27,11 @@ class PluginRegistry(Protocol):
 
 
 def build_framework(
-    profile: Profile, registry: PluginRegistry, handle: Handle, observe: Observer = unobserved
+    profile: Profile,
+    registry: PluginRegistry,
+    handle: Handle,
+    observe: Observer = unobserved,
+    meter: Meter | None = None,
 ) -> Framework:
     """The runtime of a profile; each plugin is built once, with its arguments."""
     by_point = expand(profile.plugins, cast("KnownPlugins", registry))
@@ -43,4 +48,4 @@ def build_framework(
     if profile.node_selector:
         own = ProfileNodeSelector(profile.node_selector, handle)
         points["filter"] = (own, *points.get("filter", ()))
-    return Framework(profile.scheduler_name, EnabledPlugins(points, weights), handle, observe)
+    return Framework(profile.scheduler_name, EnabledPlugins(points, weights), handle, observe, meter)

@@ -18,6 +18,7 @@ from scheduler.framework.enabled import EnabledPlugins, Observer, unobserved
 from scheduler.framework.extender import Extender
 from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
+from scheduler.framework.meter import Meter, idle_meter
 from scheduler.framework.plugin import (
     Plugin,
     PostFilterPlugin,
@@ -36,8 +37,15 @@ log = logging.getLogger(__name__)
 class Framework(CyclePoints, BindingPoints):
     """One profile's plugins at work."""
 
-    def __init__(self, profile: str, enabled: EnabledPlugins, handle: Handle, observe: Observer = unobserved) -> None:
-        CyclePoints.__init__(self, enabled, handle, observe)
+    def __init__(
+        self,
+        profile: str,
+        enabled: EnabledPlugins,
+        handle: Handle,
+        observe: Observer = unobserved,
+        meter: Meter | None = None,
+    ) -> None:
+        CyclePoints.__init__(self, enabled, handle, observe, meter or idle_meter())
         BindingPoints.__init__(self, enabled, handle)
         self.profile = profile
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = enabled.points.get("preEnqueue", ())

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     FilterPlugin,
@@ -120,7 +121,9 @@ class ShapeCache:
         return len(self._entries)
 
 
-def fill_pre_filters(entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], state: CycleState, nodes: Nodes) -> None:
+def fill_pre_filters(
+    entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], state: CycleState, nodes: Nodes, meter: Meter
+) -> None:
     """Ask the PreFilters whose answer depends on the shape alone; the others only matter if they may have a say."""
     pod_info = state.pod_info
     for plugin in plugins:
@@ -130,7 +133,7 @@ def fill_pre_filters(entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], stat
             entry.pre_filters.append((plugin, ASK))
         else:
             before = set(state.data)
-            answer = plugin.pre_filter(state, pod_info.pod, nodes)
+            answer = meter.call(plugin.name, "PreFilter", plugin.pre_filter, state, pod_info.pod, nodes)
             entry.data.update({key: state.data[key] for key in state.data.keys() - before})
             if isinstance(answer, Status) and answer.skip:
                 entry.skip_filter.add(plugin.name)
@@ -138,12 +141,14 @@ def fill_pre_filters(entry: ShapeEntry, plugins: Sequence[PreFilterPlugin], stat
                 entry.pre_filters.append((plugin, answer))
 
 
-def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: CycleState, nodes: Nodes) -> Status | None:
+def fill_filters(
+    entry: ShapeEntry, filters: Sequence[FilterPlugin], state: CycleState, nodes: Nodes, meter: Meter
+) -> Status | None:
     """Ask the kept filters about all rows. Returns the error of a filter that ended in one."""
     pod = state.pod_info.pod
     entry.mask = nodes.all
     for plugin in filters:
-        mask = plugin.filter(state, pod, nodes)
+        mask = meter.call(plugin.name, "Filter", plugin.filter, state, pod, nodes)
         if isinstance(mask, Status):
             return filter_error(plugin.name, mask)
         if mask is None and plugin.scope is Scope.NODE:
@@ -155,20 +160,20 @@ def fill_filters(entry: ShapeEntry, filters: Sequence[FilterPlugin], state: Cycl
 
 
 def fill_scores(
-    entry: ShapeEntry, scores: Sequence[tuple[ScorePlugin, float]], state: CycleState, nodes: Nodes
+    entry: ShapeEntry, scores: Sequence[tuple[ScorePlugin, float]], state: CycleState, nodes: Nodes, meter: Meter
 ) -> Status | None:
     """Ask the kept scores about all rows, and sum up those that are final as they are."""
     pod = state.pod_info.pod
     entry.base = np.zeros(nodes.size)
     for plugin, weight in scores:
         if isinstance(plugin, PreScorePlugin):
-            status = plugin.pre_score(state, pod, nodes)
+            status = meter.call(plugin.name, "PreScore", plugin.pre_score, state, pod, nodes)
             if status is not None and status.skip:
                 entry.skip_score.add(plugin.name)
                 continue
             if status is not None and not status.ok:
                 return score_error("PreScore", plugin.name, status)
-        answer = plugin.score(state, pod, nodes)
+        answer = meter.call(plugin.name, "Score", plugin.score, state, pod, nodes)
         if isinstance(answer, Status):
             return score_error("Score", plugin.name, answer)
         if isinstance(answer, float) and plugin.scope is Scope.NODE:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from kube.api.core import Pod
@@ -32,6 +34,8 @@ from scheduler.queue.nominator import Nominator
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
 
 #: pods older than this in the pool are retried without any event (facts 2.8)
 MAX_IN_UNSCHEDULABLE_PODS_DURATION = 300.0
@@ -75,12 +79,20 @@ class QueueConfig:
     pop_from_backoff: bool = True
 
 
-#: (queue, event label): counts queue_incoming_pods_total
-IncomingObserver = Callable[[str, str], None]
+def _ignore(*observed: object) -> None:
+    """Nobody measures."""
 
 
-def _unobserved(queue: str, event: str) -> None:
-    """Nobody counts."""
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """Who is told what the queue does."""
+
+    #: (pool, event label): a pod came in
+    incoming: Callable[[str, str], None] = _ignore
+    #: (event label, seconds): an event was matched against the pods that wait
+    event: Callable[[str, float], None] = _ignore
+    #: (plugin, event label, hint, seconds): a hint was asked
+    hint: Callable[[str, str, str, float], None] = _ignore
 
 
 class SchedulingQueue:
@@ -93,13 +105,14 @@ class SchedulingQueue:
         sort_key: Callable[[PodInfo, float], Any],
         clock: Callable[[], float],
         config: QueueConfig | None = None,
-        incoming: IncomingObserver = _unobserved,
+        observers: Observers | None = None,
     ) -> None:
         self.config = config or QueueConfig()
         self.nominator = nominator
         self._hooks_of = hooks_of
         self._clock = clock
-        self._incoming = incoming
+        self._observers = observers or Observers()
+        self._incoming = self._observers.incoming
 
         def order(item: QueuedPodInfo) -> Any:
             return sort_key(item.pod_info, item.timestamp)
@@ -214,7 +227,7 @@ class SchedulingQueue:
         for hint in hooks.hints:
             if hint.plugin not in rejectors or not event.matches(hint.registered.event):
                 continue
-            if _ask(hint, item.pod, old, new) is QueueingHint.SKIP:
+            if self._ask(hint, event, item.pod, old, new) is QueueingHint.SKIP:
                 continue
             if hint.plugin in item.pending_plugins:
                 return Strategy.IMMEDIATELY
@@ -227,9 +240,25 @@ class SchedulingQueue:
         self, event: ClusterEvent, old: Any = None, new: Any = None, check: Callable[[PodInfo], bool] | None = None
     ) -> None:
         """Something happened: move the pods it may help, and remember it for those in flight."""
+        started = perf_counter()
         self._in_flight.record(InFlightEvent(event, old, new))
         if self._unschedulable:
             self._move(list(self._unschedulable.values()), event, old, new, check)
+        self._observers.event(event.label, perf_counter() - started)
+
+    def _ask(self, hint: Hint, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        """No hint function means yes, and so does one that fails."""
+        function = hint.registered.hint
+        if function is None:
+            return QueueingHint.QUEUE
+        started = perf_counter()
+        try:
+            answer = function(pod, old, new)
+        except Exception:  # a plugin's bug must not lose a wake-up
+            log.exception("the queueing hint of %s failed for pod %s", hint.plugin, pod.key)
+            answer = QueueingHint.QUEUE
+        self._observers.hint(hint.plugin, event.label, answer.value, perf_counter() - started)
+        return answer
 
     def _move(
         self,
@@ -427,14 +456,3 @@ class SchedulingQueue:
         if self._in_flight.event_count and not len(self._in_flight):
             problems.append("events are kept though nobody is in flight")
         return problems
-
-
-def _ask(hint: Hint, pod: Pod, old: Any, new: Any) -> QueueingHint:
-    """No hint function means yes, and so does one that fails."""
-    function = hint.registered.hint
-    if function is None:
-        return QueueingHint.QUEUE
-    try:
-        return function(pod, old, new)
-    except Exception:  # a plugin's bug must not lose a wake-up
-        return QueueingHint.QUEUE

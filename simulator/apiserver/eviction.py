@@ -79,7 +79,7 @@ def budget_status(verbs: Verbs, budget: Revision) -> Object:
         for revision in verbs.store.collection("pods").seen(View(namespace, lambda obj: chosen(labels_of(obj))))
         if (revision.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
     ]
-    expected, healthy = len(pods), sum(1 for pod in pods if _healthy(pod))
+    expected, healthy = _expected(verbs, spec, pods), sum(1 for pod in pods if _healthy(pod))
     if spec.get("maxUnavailable") is not None:
         desired = max(0, expected - _share(spec["maxUnavailable"], expected))
     else:
@@ -91,6 +91,43 @@ def budget_status(verbs: Verbs, budget: Revision) -> Object:
         "disruptionsAllowed": max(0, healthy - desired),
         "observedGeneration": budget.obj["metadata"].get("generation", 0),
     }
+
+
+def _expected(verbs: Verbs, spec: Object, pods: list[Object]) -> int:
+    """How many pods there should be: for a share of them, as many as their controllers want, not as there are now."""
+    if spec.get("maxUnavailable") is None and not isinstance(spec.get("minAvailable"), str):
+        return len(pods)
+    total, seen = 0, set()
+    for pod in pods:
+        controller, replicas = _scale_of_controller(verbs, pod)
+        if replicas is None:
+            total += 1
+        elif controller not in seen:
+            seen.add(controller)
+            total += replicas
+    return total
+
+
+def _scale_of_controller(verbs: Verbs, pod: Object) -> tuple[str, int | None]:
+    """The UID and replicas of what manages a pod in the end: a ReplicaSet's Deployment counts, not the ReplicaSet."""
+    uid, replicas, obj = "", None, pod
+    while (owner := _controller_of(obj)) is not None:
+        resource = verbs.registry.by_kind(owner["apiVersion"], owner["kind"])
+        key = (pod["metadata"]["namespace"], owner["name"])
+        revision = verbs.collection(resource).get(key) if resource is not None else None
+        if revision is None or revision.obj["metadata"]["uid"] != owner["uid"]:
+            break
+        obj = revision.obj
+        scale = obj.get("spec", {}).get("replicas")
+        if not isinstance(scale, int):
+            break
+        uid, replicas = owner["uid"], scale
+    return uid, replicas
+
+
+def _controller_of(obj: Object) -> Object | None:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _healthy(pod: Object) -> bool:

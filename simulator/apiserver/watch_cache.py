@@ -226,6 +226,11 @@ class Watcher:
         """Whether some of the state at the start is still to be told."""
         return self._told < len(self._initial)
 
+    @property
+    def behind(self) -> bool:
+        """Whether something is still to be told."""
+        return self.initial_left or self.cursor < self._cache._next
+
     def take(self) -> list[bytes]:
         """Give the next lines, empty when there is nothing new."""
         if self.initial_left:

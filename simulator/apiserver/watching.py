@@ -133,11 +133,13 @@ async def _batches(
         now = clock()
         if now >= end:
             break
-        if watch.bookmarks and now >= next_bookmark:
+        if watch.bookmarks and now >= next_bookmark and not watcher.behind:
             next_bookmark = now + settings.bookmark_period
             yield [_bookmark(watch.form, store.version)]
-        await watcher.wait(min(end, next_bookmark if watch.bookmarks else end) - now)
-    if watch.bookmarks and not watcher.lost:
+        # Never a rest too small for the clock, which would be waited for again and again.
+        await watcher.wait(max(min(end, next_bookmark if watch.bookmarks else end) - now, 0.001))
+    # A watch that is closed with news left must be resumed before them, not after them.
+    if watch.bookmarks and not watcher.lost and not watcher.behind:
         yield [_bookmark(watch.form, store.version)]
 
 

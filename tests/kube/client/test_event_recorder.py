@@ -118,10 +118,37 @@ async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_one_trie
     server.once("POST", fault, times=requests)
     async with running(recorder.run()):
         failed(recorder, "lost")
+        await recorder.flush()
         failed(recorder, "kept")
         await recorder.flush()
     assert [request.body["regarding"]["name"] for request in server.seen("POST")] == ["lost"] * requests + ["kept"]
     assert (recorder.failed, recorder.sent) == (1, 1)
+
+
+async def test_an_event_that_has_to_be_tried_again_does_not_hold_up_the_others(server, recorder):
+    server.once("POST", answers(500, "InternalError"), times=1)
+    async with running(recorder.run()):
+        failed(recorder, "slow")
+        failed(recorder, "quick")
+        await recorder.flush()
+    posts = [request.body["regarding"]["name"] for request in server.seen("POST")]
+    assert (posts[-1], sorted(posts)) == ("slow", ["quick", "slow", "slow"])
+
+
+async def test_a_series_has_one_request_in_flight_at_a_time(server, recorder):
+    async def slow(request):
+        await asyncio.sleep(1)
+        return server._patch(request.path, await request.read(), request)
+
+    server.once("PATCH", slow)
+    async with running(recorder.run()):
+        failed(recorder)
+        await recorder.flush()
+        failed(recorder)
+        await asyncio.sleep(0.5)
+        failed(recorder)
+        await recorder.flush()
+    assert len(server.seen("PATCH")) == 1
 
 
 async def test_an_event_whose_answer_was_lost_is_not_written_twice(server, recorder):

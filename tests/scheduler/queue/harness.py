@@ -8,7 +8,7 @@ from scheduler.framework.cluster_event import ClusterEventWithHint
 from scheduler.framework.status import Status
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.queued_pod import QueuedPodInfo
-from scheduler.queue.scheduling_queue import Hint, ProfileHooks, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import Hint, Observers, ProfileHooks, QueueConfig, SchedulingQueue
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
 
 
@@ -38,7 +38,7 @@ class Bench:
             by_priority,
             lambda: self.now,
             config,
-            lambda queue, event: self.counted.append((queue, event)),
+            Observers(incoming=lambda queue, event: self.counted.append((queue, event))),
         )
 
     def info(self, pod: Pod) -> PodInfo:

@@ -63,7 +63,8 @@ def test_a_step_of_a_rollout(new, old, expected):
     [
         pytest.param(7, [a_set("n2", 10)], {"n2": 7}, id="a single one takes it all"),
         pytest.param(20, [a_set("o1", 8), a_set("n2", 5)], {"o1": 15, "n2": 10}, id="growing, each by its share"),
-        pytest.param(5, [a_set("o1", 8), a_set("n2", 5)], {"o1": 4, "n2": 3}, id="shrinking, each by its share"),
+        pytest.param(6, [a_set("o1", 8), a_set("n2", 5)], {"o1": 5, "n2": 3}, id="shrinking, each by its share"),
+        pytest.param(5, [a_set("o1", 8), a_set("n2", 5)], {"o1": 0}, id="once enough new ones are up, old ones go"),
         pytest.param(0, [a_set("o1", 8), a_set("n2", 5)], {"o1": 0, "n2": 0}, id="to nothing at all"),
     ],
 )

@@ -1,0 +1,49 @@
+"""The meter counts every evaluation of a plugin and times those of sampled cycles; kept answers are no evaluations."""
+
+from __future__ import annotations
+
+from scheduler.framework import meter
+from scheduler.framework.meter import Meter
+from scheduler.framework.status import Status, unschedulable
+from scheduler.metrics import Metrics
+
+
+def refuses() -> Status:
+    return unschedulable("no")
+
+
+def test_every_call_is_counted_and_only_sampled_cycles_are_timed(monkeypatch) -> None:
+    counted: list[tuple[str, str]] = []
+    timed: list[tuple[str, str, str]] = []
+    calls = Meter(
+        lambda *what: counted.append(what), lambda plugin, point, status, _: timed.append((plugin, point, status))
+    )
+    monkeypatch.setattr(meter, "SAMPLE", 0.0)
+    calls.begin_cycle()
+    assert calls.call("A", "Filter", refuses) == unschedulable("no")
+    assert timed == []
+    monkeypatch.setattr(meter, "SAMPLE", 1.1)
+    calls.begin_cycle()
+    assert calls.call("A", "Filter", refuses) == unschedulable("no")
+    assert calls.call("B", "Score", lambda value: value, 7.0) == 7.0
+    assert counted == [("A", "Filter"), ("A", "Filter"), ("B", "Score")]
+    assert timed == [("A", "Filter", "Unschedulable"), ("B", "Score", "Success")]
+
+
+def test_the_series_of_plugins_events_and_hints_have_upstreams_labels() -> None:
+    metrics = Metrics()
+    metrics.plugin_counter("podium")("NodeName", "Filter")
+    metrics.observe_plugin("NodeName", "Filter", "Success", 0.001)
+    metrics.observe_event("NodeAdd", 0.001)
+    metrics.observe_hint("NodeName", "NodeAdd", "Queue", 0.001)
+
+    def sample(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(name, labels)
+
+    evaluated = {"plugin": "NodeName", "extension_point": "Filter", "profile": "podium"}
+    assert sample("scheduler_plugin_evaluation_total", **evaluated) == 1
+    timed = {"plugin": "NodeName", "extension_point": "Filter", "status": "Success"}
+    assert sample("scheduler_plugin_execution_duration_seconds_count", **timed) == 1
+    assert sample("scheduler_event_handling_duration_seconds_count", event="NodeAdd") == 1
+    asked = {"plugin": "NodeName", "event": "NodeAdd", "hint": "Queue"}
+    assert sample("scheduler_queueing_hint_execution_duration_seconds_count", **asked) == 1
