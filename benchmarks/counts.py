@@ -15,11 +15,13 @@ import asyncio
 import statistics
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+import yaml
 
 from benchmarks.engine import Engine, EngineRun
 from benchmarks.objects import Maker, Names
@@ -102,24 +104,18 @@ def _peak_bytes(engine: Engine, info: PodInfo) -> int:
         tracemalloc.stop()
 
 
-def sizes(workload: str) -> list[tuple[str, Workload]]:
-    """The workload in a small and in a larger cluster, with as many running pods a node."""
+def _sized(workload: str, nodes: int) -> Workload:
     per_node = 4 if workload.startswith("Preemption") else 2
-    found = []
-    for nodes in (SMALL, LARGE):
-        numbers = {"nodes": nodes, "init": per_node * nodes, "pods": 3 * CYCLES, "namespaces": 4}
-        found.append((f"{nodes} nodes", load(sizes={workload: numbers})[0]))
-    return found
+    numbers = {"nodes": nodes, "init": per_node * nodes, "pods": 3 * CYCLES, "namespaces": 4}
+    return load(sizes={workload: numbers})[0]
 
 
 def engine_counts(name: str) -> dict[str, float]:
     """Counts in the larger cluster, and the growth of calls from the small one."""
-    (_, small), (_, large) = sizes(name)
-    fresh = name == "SchedulingBasic"
-    before, after = cycle_counts(small), cycle_counts(large)
-    counts = dict(after)
-    counts["growth"] = round(after["python_calls"] / before["python_calls"], 3)
-    if fresh:
+    large = _sized(name, LARGE)
+    before, counts = cycle_counts(_sized(name, SMALL)), cycle_counts(large)
+    counts["growth"] = round(counts["python_calls"] / before["python_calls"], 3)
+    if name == "SchedulingBasic":
         different = cycle_counts(large, fresh=True)
         counts |= {f"all_different_{key}": value for key, value in different.items()}
     return counts
@@ -147,8 +143,9 @@ class ByteCounter:
         return self._decode(data, type_)
 
 
-async def service_counts(workload: Workload) -> dict[str, float]:
+async def service_counts(title: str) -> dict[str, float]:
     """Bytes and requests for each bound pod: what the pods come to, without the first lists."""
+    [workload] = select(load(), "short", f"^{title}$")
     maker = Maker(workload)
     async with ApiServer() as server, Client(Credentials(server.url), qps=-1, burst=0) as client:
         for operation in workload.set_up:
@@ -165,7 +162,7 @@ async def service_counts(workload: Workload) -> dict[str, float]:
             with ByteCounter() as counter:
                 for made in maker.make(pods, Names(PROFILE, "measured-")):
                     server.create(msgspec.json.decode(made.body))
-                await _until_quiet(service, server, pods.count)
+                await _until_quiet(service, pods.count)
             requests = server.requests - requests
             service.stop()
             await running
@@ -175,14 +172,13 @@ async def service_counts(workload: Workload) -> dict[str, float]:
     }
 
 
-async def _until_quiet(service: Service, server: ApiServer, pods: int) -> None:
+async def _until_quiet(service: Service, pods: int) -> None:
+    """Until the informer has shown all binds and their events are written."""
     bound = 0
     while bound < pods:
         await asyncio.sleep(0.01)
         bound = sum(1 for s in service.cache.pods.values() if not s.assumed and "measured-" in s.info.key)
     await service.recorder.flush()
-    while len(server.list("events.events.k8s.io")) < service.recorder.sent:
-        await asyncio.sleep(0.01)
 
 
 ENGINE = (
@@ -204,12 +200,19 @@ ENGINE = (
 SERVICE = ("SchedulingBasic/20Nodes_50Pods", "SchedulingPodAntiAffinity/40Nodes_20Pods")
 
 
+def record(counts: Mapping[str, Mapping[str, float]], path: Path) -> None:
+    """Write what is expected from now on."""
+    plain = {name: dict(figures) for name, figures in counts.items()}
+    path.write_text(
+        "# Written by `python -m benchmarks counts --record FILE`.\n" + yaml.safe_dump(plain, sort_keys=False)
+    )
+
+
 def run_counts() -> dict[str, dict[str, float]]:
     """All of them, as a table."""
     counts = {name: engine_counts(name) for name in ENGINE}
     for title in SERVICE:
-        [workload] = select(load(), "short", f"^{title}$")
-        counts[title] = asyncio.run(service_counts(workload))
+        counts[title] = asyncio.run(service_counts(title))
     for name, figures in counts.items():
         print(f"{name}: " + ", ".join(f"{key} {value:g}" for key, value in figures.items()))
     return counts

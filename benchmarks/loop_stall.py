@@ -114,5 +114,5 @@ async def _measure(workload: Workload, site: Site, cluster: Cluster, into: list[
 
 async def _until_bound(cluster: Cluster, pods: list[Made]) -> None:
     for made in pods:
-        while made.name not in cluster.bound:
+        while made.name not in cluster.bound:  # noqa: ASYNC110 - the watch knows nothing of who waits
             await asyncio.sleep(0.005)

@@ -25,6 +25,8 @@ from simulator.apiserver.watch_cache import Event
 from simulator.cluster import Cluster
 from simulator.offline import NodeResult
 
+_MOMENT = 0.5
+
 
 class DemoReport:
     """Counts what happens."""
@@ -86,9 +88,10 @@ class DemoReport:
 
     def settled(self, quiet: float) -> bool:
         """Whether all are bound, or nothing was bound for `quiet` seconds and nothing is being tried."""
+        silence = perf_counter() - self._last_news
         if self.bound >= self.total:
-            return True
-        return perf_counter() - self._last_news > quiet and self._service.scheduler.idle
+            return silence > _MOMENT  # the controllers may be about to make more
+        return silence > quiet and self._service.scheduler.idle
 
     def print(self) -> None:
         """The final screen."""

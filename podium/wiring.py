@@ -33,7 +33,7 @@ from podium.informer_listers import InformerListers
 from podium.plugin_client import PluginClient
 from podium.sharing import Sharing
 from scheduler.cache import SchedulerCache
-from scheduler.debugger import Debugger
+from scheduler.debugger import Debugger, Stores
 from scheduler.event_handlers import EventHandlers
 from scheduler.extender import HTTPExtender, in_order
 from scheduler.framework.cluster_event import EventResource
@@ -137,8 +137,7 @@ class Service:
         self.debugger = Debugger(
             self.cache,
             queue,
-            nodes.indexer,
-            pods.indexer,
+            Stores(nodes.indexer, pods.indexer),
             handlers,
             frameworks.keys(),
             self.scheduler.left_alone,

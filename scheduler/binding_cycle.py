@@ -120,6 +120,7 @@ class BindingCycle:
             status_or_none = await framework.run_pre_bind(working, state, pod, node_name)
             if status_or_none is not None:
                 return status_or_none
+        await self._patches.settle(assumed.item.uid)
         refused = self._recheck(assumed)
         if refused is not None:
             return refused

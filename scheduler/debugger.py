@@ -44,6 +44,14 @@ class Store(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class Stores:
+    """What the informers hold, of what the cache is made of."""
+
+    nodes: Store[Node]
+    pods: Store[Pod]
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """A node, by name, or a pod."""
 
@@ -92,8 +100,7 @@ class Debugger:
         self,
         cache: SchedulerCache,
         queue: SchedulingQueue,
-        nodes: Store[Node],
-        pods: Store[Pod],
+        stores: Stores,
         handlers: EventHandlers,
         profiles: Collection[str],
         left_alone: set[str],
@@ -101,12 +108,14 @@ class Debugger:
     ) -> None:
         self._cache = cache
         self._queue = queue
-        self._nodes = nodes
-        self._pods = pods
+        self._nodes = stores.nodes
+        self._pods = stores.pods
         self._handlers = handlers
         self._profiles = profiles
         self._left_alone = left_alone
         self._corrected = corrected
+        #: what was mended so far
+        self.mended = 0
 
     # --- comparing ----------------------------------------------------------------------------------------
 
@@ -120,7 +129,7 @@ class Debugger:
     def _subjects(self) -> list[Subject]:
         nodes = dict.fromkeys([*self._nodes.keys(), *self._cache.nodes])
         pods = {Subject(pod.key, uid_of(pod)): None for pod in self._pods.list()}
-        pods |= {Subject("", uid): None for uid in self._left_alone}
+        self._left_alone.intersection_update([subject.uid for subject in pods])
         pods |= {Subject(state.info.key, uid): None for uid, state in self._cache.pods.items()}
         pods |= {Subject(item.pod_info.key, item.uid): None for item, _ in self._queue.pending_pods()}
         return [*(Subject(name) for name in nodes), *pods]
@@ -139,13 +148,12 @@ class Debugger:
         pod = self._pods.get(subject.key)
         if pod is not None and uid_of(pod) != subject.uid:
             pod = None
-        if pod is None or pod.spec.node_name:
-            self._left_alone.discard(subject.uid)
         state, queued = self._cache.pods.get(subject.uid), self._queue.get(subject.uid)
         waits = queued is not None and queued[1] != "in flight"
         if pod is None:
             return "redundant" if state is not None or waits else ""
         if pod.spec.node_name:
+            self._left_alone.discard(subject.uid)
             counted = state is not None and not state.assumed and state.node_name == pod.spec.node_name
             if state is None or not counted or _version(state.info.pod) != _version(pod):
                 return "missed"
@@ -188,6 +196,7 @@ class Debugger:
     def _mend(self, subject: Subject) -> None:
         """As if the informer told the handlers for the first time."""
         self._corrected()
+        self.mended += 1
         if subject.is_node:
             self._mend_node(subject.key)
         else:

@@ -26,6 +26,8 @@ WORKERS = 8
 MAX_WAITING = 20_000
 #: sends of one patch, the first included; then the pod's next attempt is the retry
 MAX_TRIES = 3
+#: seconds that a pod which is about to be bound waits for a patch that is being sent
+SETTLE_TIMEOUT = 2.0
 
 #: (pod, status patch) -> sent
 Send = Callable[[Pod, dict[str, Any]], Awaitable[None]]
@@ -41,6 +43,10 @@ class StatusPatches:
         self._news = asyncio.Event()
         #: uid -> what a worker is sending
         self._sending: dict[str, dict[str, Any]] = {}
+        #: of these, what is not sent again if it fails
+        self._abandoned: set[str] = set()
+        self._scopes: dict[str, asyncio.Timeout] = {}
+        self._ended = asyncio.Event()
         #: uid -> the nomination written last, until the informer shows it
         self._nominated: OrderedDict[str, str] = OrderedDict()
 
@@ -62,6 +68,17 @@ class StatusPatches:
         """The pod is bound or gone: what waits for it would be wrong."""
         self._waiting.pop(uid, None)
         self._nominated.pop(uid, None)
+        if uid in self._sending:
+            self._abandoned.add(uid)
+
+    async def settle(self, uid: str) -> None:
+        """Nothing is written for the pod any more once this returns: a patch must not arrive after the bind."""
+        self.drop(uid)
+        scope = self._scopes.get(uid)
+        if scope is not None:
+            scope.reschedule(asyncio.get_running_loop().time() + SETTLE_TIMEOUT)
+        while uid in self._sending:
+            await self._ended.wait()
 
     def nomination(self, uid: str, pod: Pod) -> str:
         """The pod's nominatedNodeName once the informer shows all that was written."""
@@ -90,10 +107,16 @@ class StatusPatches:
                 continue
             pod, self._sending[uid] = self._waiting.pop(uid)
             try:
-                await self._try(uid, pod)
+                async with asyncio.timeout(None) as self._scopes[uid]:
+                    await self._try(uid, pod)
+            except TimeoutError:
+                log.info("status of pod %s was not written: it is about to be bound", pod.key)
             finally:
-                del self._sending[uid]
+                del self._sending[uid], self._scopes[uid]
+                self._abandoned.discard(uid)
                 self._news.set()
+                self._ended.set()
+                self._ended.clear()
 
     async def _try(self, uid: str, pod: Pod) -> None:
         for attempt in range(MAX_TRIES):
@@ -101,6 +124,8 @@ class StatusPatches:
                 # A newer word came while this one could not be said: say both at once.
                 newer, patch = self._waiting.pop(uid)
                 pod, self._sending[uid] = newer, {**self._sending[uid], **patch}
+            elif uid in self._abandoned:
+                return
             try:
                 await self._send(pod, self._sending[uid])
             except NotFound:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable
@@ -15,6 +14,7 @@ from typing import Any
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
 from podium import demo_trace, demo_workload
+from podium.commands.cluster import interrupted
 from podium.configuration import Effective, add_config_arguments, read_configuration
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
@@ -149,8 +149,4 @@ async def _push(cluster: Cluster, objects: Iterable[dict[str, Any]], report: Dem
 async def _keep(kubeconfig: Path) -> None:
     """Until interrupted."""
     print(f"\nexport KUBECONFIG={kubeconfig}\nkubectl get pods -o wide      # Ctrl-C ends the demo", file=sys.stderr)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(sign, stop.set)
-    await stop.wait()
+    await interrupted()

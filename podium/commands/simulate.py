@@ -30,8 +30,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     files: dict[str, Any] = {"metavar": "FILE", "nargs": "+", "action": "extend", "default": []}
     everything = "all objects of the cluster: YAML, JSON, Lists, kubectl dumps, directories, CSV traces, - for stdin"
     some = "schedule these pods, in this order, and leave the cluster's own pending pods"
-    parser.add_argument("-f", "--filename", help=everything, **files)
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("-f", "--filename", help=everything, **files)
+    source.add_argument(
         "--from-cluster", action="store_true", help="read the objects of a live cluster, change nothing"
     )
     parser.add_argument("--kubeconfig", metavar="FILE", help="for --from-cluster; default: as for podium run")
@@ -66,8 +67,6 @@ def run(args: argparse.Namespace) -> int:
     """Print where each pod goes and why, or the answer to the question; 2 for bad input."""
     from podium.what_if.from_cluster import ClusterUnreadableError
 
-    if bool(args.filename) == args.from_cluster:
-        return fail("simulate: expected either -f FILE or --from-cluster", 2)
     if sum(bool(each) for each in (args.how_many, args.min_nodes, args.compare, args.alone)) > 1:
         return fail("simulate: --how-many, --min-nodes, --compare and --alone are questions of their own: ask one", 2)
     configuration = read_configuration(args)

@@ -56,8 +56,13 @@ def _paths(field: Field, value: Any, path: Path) -> Iterator[Path]:
 
 
 def _is_parted(field: Field, value: Any) -> bool:
-    """Tell whether the parts of a value have owners of their own; an empty one is one value."""
-    if not value or field.atomic:
+    """Tell whether the parts of a value have owners of their own; an empty one has no parts."""
+    return bool(value) and _has_parts(field, value)
+
+
+def _has_parts(field: Field, value: Any) -> bool:
+    """Tell whether values of this field are merged part by part."""
+    if field.atomic:
         return False
     if isinstance(value, list):
         return field.keys is not None
@@ -156,8 +161,10 @@ def merge(kind: Message | None, live: Object, applied: Object) -> Object:
 
 
 def _merged(field: Field, live: Any, applied: Any) -> Any:
-    if type(live) is not type(applied) or not _is_parted(field, applied) or not live:
+    if type(live) is not type(applied) or not _has_parts(field, applied) or not live:
         return applied
+    if not applied:
+        return live
     if isinstance(applied, list):
         return _merged_list(field, live, applied)
     merged = dict(live)

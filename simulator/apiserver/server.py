@@ -144,7 +144,7 @@ class ApiServer:
         return save(self.store, self.registry, Path(path))
 
     def load(self, path: Path | str) -> int:
-        """Take over the state of a file, in place of all objects, before `start`; raises a StateFileError or OSError."""
+        """Take over the state of a file in place of all objects, before `start`; raises StateFileError or OSError."""
         return load(self.store, self.registry, Path(path))
 
     # --- in process ----------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ class GarbageCollector(Controller):
         super().stop()
         for unfollow in self._unfollow:
             unfollow()
+        self._unfollow = []
 
     def _listener(self, resource: Resource) -> Callable[[Event], None]:
         def on_event(event: Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +32,8 @@ from tests.podium.harness import check, condition, events_of, node_of, podium, u
 
 pytestmark = pytest.mark.looptime
 
-SEEDS = range(24)
+#: storms that are tried; more of them on request
+SEEDS = range(int(os.environ.get("PODIUM_STORMS", "24")))
 
 
 @pytest.fixture(autouse=True)
@@ -307,6 +309,8 @@ async def test_after_the_storm_every_pod_is_bound_once_and_everything_agrees(api
         await recovered(service, api_server, names)
         assert service.scheduler.queue.pending_pods() == []
         assert service.scheduler.queue.in_flight_events() == 0
+        assert service.debugger.mended == 0
+        assert service.metrics.scheduled_after_flush._value.get() == 0
         await service.recorder.flush()
         # What a finished storm leaves behind: connections of the server that it has not noticed to be dead.
         await until(lambda: len(asyncio.all_tasks()) <= tasks + 20, "tasks come back to where they were", 1500.0)

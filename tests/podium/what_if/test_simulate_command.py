@@ -132,7 +132,6 @@ def test_large_inputs_are_told_in_brief(
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["--drain", "n1"], "simulate: expected either -f FILE or --from-cluster"),
         (["-f", "CLUSTER", "--drain", "nx"], "there is no node nx"),
         (["-f", "CLUSTER", "--add-nodes", "n1=none"], "--add-nodes n1=none: expected TEMPLATE=N with N at least 1"),
         (["-f", "CLUSTER", "--min-nodes", "n1", "--alone"], "questions of their own: ask one"),

@@ -14,8 +14,8 @@ from tests.fixtures_apiserver import node, pod
 
 
 @asynccontextmanager
-async def watching(http, path="/api/v1/pods", **query):
-    async with http.get(path, params={"watch": "true", **query}) as response:
+async def watching(http, path="/api/v1/pods", headers=None, **query):
+    async with http.get(path, params={"watch": "true", **query}, headers=headers) as response:
         assert response.status == 200
 
         async def next_event():
