@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from plugins.dynamic_resources.claim_tracker import ClaimTracker
+from plugins.dynamic_resources.features import Features
 from plugins.dynamic_resources.plan import AllocationError, Plan
+from plugins.dynamic_resources.pools import Pool
 from plugins.dynamic_resources.search import Search, Solution
 from scheduler.framework.status import Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
-
-if TYPE_CHECKING:
-    from plugins.dynamic_resources.manager import Manager
 
 CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 INVALID_POOLS = unresolvable("invalid resource pools were encountered")
@@ -31,10 +31,27 @@ class FilterTimeoutError(Exception):
     """The search of one node took longer than the plugin's filterTimeout."""
 
 
+class Books(Protocol):
+    """What answers are made from; the manager keeps it."""
+
+    features: Features
+    claims: ClaimTracker
+
+    @property
+    def versions(self) -> Any:
+        """`(rows,)` int64: when the devices of a row last changed hands."""
+
+    def node(self, row: int) -> NodeInfo:
+        """The node of a row."""
+
+    def pools(self, node: NodeInfo) -> tuple[Pool, ...]:
+        """The pools that a node sees."""
+
+
 class Answers:
     """Per row: the solution, or why there is none."""
 
-    def __init__(self, plan: Plan, manager: Manager) -> None:
+    def __init__(self, plan: Plan, manager: Books) -> None:
         self.plan = plan
         self._manager = manager
         self._chooses = any(claim.has_choice for claim in plan.claims)

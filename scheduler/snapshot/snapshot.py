@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 
 from kube.api.core import Taint
@@ -246,7 +247,7 @@ class Snapshot:
         columns["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
         columns["alive"][row] = True
         columns["unschedulable"][row] = node.spec.unschedulable
-        columns["taints"][row] = self.taint_sets.code(node.spec.taints)
+        columns["taints"][row] = self.taint_sets.code(_without_times(node.spec.taints))
         labels = info.labels
         for label in self.label_values.values():
             columns[label.column][row] = label.code(labels.get(label.key))
@@ -295,6 +296,11 @@ class Snapshot:
                 if columns["allocatable"][i, row] != info.allocatable.get(name, 0):
                     problems.append(f"{info.name}: allocatable {name} is stale")
         return problems
+
+
+def _without_times(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """When a taint was added changes no decision, and would make every set of them a new one."""
+    return tuple(msgspec.structs.replace(taint, time_added=None) if taint.time_added else taint for taint in taints)
 
 
 class Nodes:

@@ -1,5 +1,6 @@
 """The snapshot's columns: rows, refreshes, labels, resources, views and indexes."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -8,7 +9,7 @@ from scheduler.snapshot.columns import EXACT_LIMIT
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders import HOSTNAME, ZONE, make_node, make_pod
+from tests.builders import HOSTNAME, ZONE, make_node, make_pod, taint
 
 
 def cluster(*names: str) -> tuple[SchedulerCache, Snapshot]:
@@ -228,3 +229,13 @@ def test_validate_names_what_is_stale() -> None:
     _, snapshot = cluster("a")
     snapshot.trimmed["requested"][1, 0] = 500
     assert snapshot.validate() == ["a: requested cpu is stale"]
+
+
+def test_when_a_taint_was_added_makes_no_new_set_of_taints() -> None:
+    snapshot = Snapshot()
+    cache = SchedulerCache(snapshot)
+    for i in range(3):
+        added = msgspec.structs.replace(taint("gone", "", "NoExecute"), time_added=f"2026-01-0{i + 1}T00:00:00Z")
+        cache.add_node(make_node(f"n{i}", taints=[added]))
+    snapshot.refresh()
+    assert len(snapshot.taint_sets) == 2  # none at all, and this one
