@@ -254,7 +254,7 @@ def _parse_head(data: bytes) -> _Head:
 
 def _join_chunks(data: bytes) -> bytes | None:
     """The body that these chunks make up; None where the last is still missing."""
-    parts = []
+    parts: list[bytes] = []
     position = 0
     while True:
         end = data.find(b"\r\n", position)

@@ -22,7 +22,7 @@ def examples() -> Iterator[Any]:
                 yield pytest.param(command.split(), shown, id=command)
 
 
-@pytest.mark.parametrize(("command", "shown"), examples())
+@pytest.mark.parametrize(("command", "shown"), list(examples()))
 def test_example(
     command: list[str], shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
