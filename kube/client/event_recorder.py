@@ -35,7 +35,7 @@ SERIES_LIMIT = 4096
 SWEEP_PERIOD = 60.0
 MAX_TRIES = 3
 #: requests in flight: one after the other they would fall behind the binds they tell of
-SENDERS = 16
+SENDERS = 64
 NAME_LIMIT = 253
 _TRANSIENT = (errors.TooManyRequests, errors.ServerError, errors.Unreachable)
 
@@ -65,7 +65,7 @@ class EventRecorder:
     """Takes events at any rate and writes them at the client's."""
 
     def __init__(
-        self, client: Client, instance: str, *, capacity: int = 1000, now: Callable[[], float] = time.time
+        self, client: Client, instance: str, *, capacity: int = 10_000, now: Callable[[], float] = time.time
     ) -> None:
         self._client = client
         self._instance = instance

@@ -1,9 +1,8 @@
 """One request or one stream over aiohttp: connections, headers, timeouts, credentials; every failure as an ApiError.
 
 Owned by a `rest.Client`, shared by its twins with other rate limits; nobody else uses it. One session serves requests
-and one serves watches, so that long watches never take the connections of short requests; what carries a body goes
-through `connections`, unless a proxy is in between. It repeats a request only after a 401, once, with refreshed
-credentials; it knows nothing of resources.
+and one serves watches, so that long watches never take the connections of short requests. It repeats a request only
+after a 401, once, with refreshed credentials; it knows nothing of resources.
 """
 
 import asyncio
@@ -18,7 +17,6 @@ from yarl import URL
 
 from kube.client import errors
 from kube.client.auth import Credentials
-from kube.client.connections import Answer, ConnectionPool
 
 # A watch line can hold the largest object that etcd stores (1.5 MiB), several times escaped; aiohttp allows twice this.
 READ_BUFFER = 2**21
@@ -50,34 +48,19 @@ class Transport:
     ) -> None:
         self._credentials = credentials
         self._connections = connections
-        self._connect_seconds = min(5.0, timeout)
-        self._timeout = aiohttp.ClientTimeout(
-            total=timeout, connect=min(10.0, timeout), sock_connect=self._connect_seconds
-        )
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(10.0, timeout), sock_connect=min(5.0, timeout))
         self._headers = {"User-Agent": user_agent or _user_agent(), "Accept": "application/json"}
         self._on_answer = on_answer
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
-        self._writes: ConnectionPool | None = None
 
     def open(self) -> None:
         """Make the sessions; needs the running loop."""
         self._requests = self._session(self._connections)
         self._watches = self._session(0)
-        if self._credentials.proxy is None:
-            self._writes = ConnectionPool(
-                self._credentials.server,
-                self._headers,
-                tls=self._credentials.tls,
-                server_hostname=self._credentials.server_hostname,
-                limit=self._connections,
-                prepare=lambda transport: _notice_silence(transport.get_extra_info("socket")),
-            )
 
     async def close(self) -> None:
         """Close the sessions with all their connections."""
-        if self._writes is not None:
-            self._writes.close()
         for session in (self._requests, self._watches):
             if session is not None:
                 await session.close()
@@ -114,32 +97,18 @@ class Transport:
         return await self._connect_stream(call, await self._credentials.headers(), sock_read)
 
     async def _exchange(self, call: Call, headers: Mapping[str, str]) -> bytes:
+        assert self._requests is not None, "use the client as an async context manager"
         started = asyncio.get_running_loop().time()
         try:
-            if call.body is not None and self._writes is not None:
-                answer = await self._write(self._writes, call, headers, call.body)
-            else:
-                answer = await self._request(call, headers)
+            async with self._start(self._requests, call, headers, self._timeout) as response:
+                body = await response.read()
         except errors.TRANSPORT_ERRORS as error:
             raise _of(call, errors.from_exception(error)) from error
-        except errors.Unreachable as error:
-            raise _of(call, error) from error.__cause__
         if self._on_answer is not None:
-            self._on_answer(call.method, answer.status, asyncio.get_running_loop().time() - started)
-        if answer.status >= 300:
-            raise _failure(call, answer)
-        return answer.body
-
-    async def _write(self, pool: ConnectionPool, call: Call, headers: Mapping[str, str], body: bytes) -> Answer:
-        target = str(URL(call.path, encoded=True).with_query(call.params)) if call.params else call.path
-        own = {**headers, "Content-Type": call.content_type}
-        assert self._timeout.total is not None
-        return await pool.send(call.method, target, own, body, self._timeout.total, self._connect_seconds)
-
-    async def _request(self, call: Call, headers: Mapping[str, str]) -> Answer:
-        assert self._requests is not None, "use the client as an async context manager"
-        async with self._start(self._requests, call, headers, self._timeout) as response:
-            return await _answer_of(response)
+            self._on_answer(call.method, response.status, asyncio.get_running_loop().time() - started)
+        if response.status >= 300:
+            raise _failure(call, response, body)
+        return body
 
     async def _connect_stream(self, call: Call, headers: Mapping[str, str], sock_read: float) -> aiohttp.ClientResponse:
         assert self._watches is not None, "use the client as an async context manager"
@@ -152,7 +121,7 @@ class Transport:
             if response.status == 200:
                 return response
             async with response:
-                raise _failure(call, await _answer_of(response))
+                raise _failure(call, response, await response.read())
 
     def _start(
         self, session: aiohttp.ClientSession, call: Call, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
@@ -189,27 +158,18 @@ def _user_agent() -> str:
 
 
 def _socket(address: Any) -> socket.socket:
-    """A new socket for a connection."""
+    """A connection that notices within a minute when the other end is gone without a word."""
     family, kind, protocol, _, _ = address
     connection = socket.socket(family, kind, protocol)
-    _notice_silence(connection)
-    return connection
-
-
-def _notice_silence(connection: socket.socket) -> None:
-    """Let a connection notice within a minute when the other end is gone without a word."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection
 
 
-async def _answer_of(response: aiohttp.ClientResponse) -> Answer:
-    return Answer(response.status, response.headers.get("Retry-After"), await response.read())
-
-
-def _failure(call: Call, answer: Answer) -> errors.ApiError:
-    return _of(call, errors.from_response(answer.status, answer.body, answer.retry_after))
+def _failure(call: Call, response: aiohttp.ClientResponse, body: bytes) -> errors.ApiError:
+    return _of(call, errors.from_response(response.status, body, response.headers.get("Retry-After")))
 
 
 def _of(call: Call, error: errors.ApiError) -> errors.ApiError:
