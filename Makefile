@@ -31,7 +31,7 @@ bench: $(STAMP)
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[fast]" --group dev
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[fast,dra]" --group dev
 	touch $@
 
 clean:

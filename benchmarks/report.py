@@ -226,8 +226,9 @@ def _source_line(document: Json) -> str:
 def _stall(document: Json, into: Path) -> list[str]:
     results = document["results"]
     size = f"{results['nodes']:,} nodes, {results['running']:,} running pods; peak {results['peak_mib']} MiB."
-    rows = ([p["phase"], p["seconds"], p["cpu_seconds"], p["longest_stall_ms"]] for p in results["phases"])
-    head = ("phase", "seconds", "CPU seconds", "longest stall ms")
+    fields = ("phase", "seconds", "cpu_seconds", "longest_stall_ms", "longest_stall_cpu_ms")
+    rows = ([phase[field] for field in fields] for phase in results["phases"])
+    head = ("phase", "seconds", "CPU seconds", "longest stall ms", "of it CPU ms")
     return ["## Loop stall\n", _source(document), size + "\n", table(head, rows)]
 
 

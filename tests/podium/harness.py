@@ -54,6 +54,7 @@ def check(service: Service) -> None:
     assert service.cache.validate() == []
     assert service.scheduler.queue.validate() == []
     assert service.debugger.compare().lines() == []
+    assert service.metrics.scheduled_after_flush._value.get() == 0, "a hint is missing"
 
 
 async def until(condition: Callable[[], bool], what: str, timeout: float = 600.0) -> None:

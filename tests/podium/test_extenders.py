@@ -431,6 +431,8 @@ async def test_the_chosen_node_is_looked_at_again_after_the_extenders_were_asked
             api_server.create(node("new"))
             api_server.create(ours("load", cpu="3", nodeName="n2"))
             assert await bound(api_server, "web") == "n3"
+            assert [decision.result for decision in service.scheduler.decisions] == ["scheduled"]
+            assert service.metrics.schedule_attempts.labels("error", "podium")._value.get() == 0
             assert service.metrics.bind_rechecks._value.get() == 0
 
 

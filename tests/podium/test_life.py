@@ -129,9 +129,13 @@ async def test_a_new_leader_lists_before_it_binds(api_server: ApiServer) -> None
             await until(lambda: node_of(api_server, "second") == "n2", "one binds the second")
             assert len(two.service.cache.pods) == 1
             await one.kill()
+            stale = api_server.faults.add(
+                Latency(0.0), path=r"/api/v1/(pods|nodes)\?.*resourceVersion=", verb="list", count=None
+            )
             api_server.create(ours("third", cpu="800m"))
             await until(lambda: two.leads and bool(len(two.service.scheduler.decisions)), "two is at work")
             [decision] = two.service.scheduler.decisions
+            assert stale.hits == 0, "a list that a cache may answer is not fresh"
             assert (decision.name, decision.result) == ("third", "unschedulable")
             assert decision.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
             check(two.service)
