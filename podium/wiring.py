@@ -23,6 +23,7 @@ from kube.api.core import Node, Pod
 from kube.api.meta import ApiObject
 from kube.api.resources import RESOURCES
 from kube.client.discovery import Discovery
+from kube.client.errors import Conflict
 from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
@@ -212,15 +213,29 @@ class Service:
         return event
 
     async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        """Only over the pod as it was seen: once somebody has bound it, it is scheduled, whatever we wanted to say."""
         meta = pod.metadata
-        body = {"metadata": {"uid": meta.uid}, "status": patch}
-        await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
+        version = meta.resource_version
+        while True:
+            body = {"metadata": {"uid": meta.uid, "resourceVersion": version}, "status": patch}
+            try:
+                await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
+                return
+            except Conflict:
+                now = await self.client.get(Pod, meta.name, meta.namespace)
+                if now.metadata.uid != meta.uid or now.spec.node_name:
+                    return
+                if now.metadata.resource_version == version:
+                    raise
+                version = now.metadata.resource_version
 
     def _add_handlers(
         self, handlers: EventHandlers, frameworks: Mapping[str, Framework], missing: frozenset[type[ApiObject]]
     ) -> None:
         pods = self.factory.informer(Pod, PODS)
         pods.add_handler(add=handlers.add_pod, update=handlers.update_pod, delete=handlers.delete_pod)
+        drop = self.scheduler.drop_patches
+        pods.add_handler(add=drop, filter=lambda pod: bool(pod.spec.node_name))
         nodes = self.factory.informer(Node)
         nodes.add_handler(add=handlers.add_node, update=handlers.update_node, delete=handlers.delete_node)
         for kind in sorted(_event_kinds(frameworks)):

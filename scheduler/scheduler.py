@@ -115,6 +115,10 @@ class Scheduler:
         self.queue.close()
         self._room.set()
 
+    def drop_patches(self, pod: Pod) -> None:
+        """The pod has a node, whoever gave it: what was still to be written about it is no longer true."""
+        self._parts.patches.drop(uid_of(pod))
+
     @property
     def left_alone(self) -> set[str]:
         """UIDs of pods that are bound elsewhere or gone, which the informer has yet to show."""

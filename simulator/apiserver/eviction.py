@@ -9,10 +9,11 @@ from math import ceil
 from typing import Any
 
 from simulator.apiserver import errors
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.errors import Object, bad_request
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.selectors import label_selector, labels_of
-from simulator.apiserver.verbs import PLAIN, DeleteOptions, Verbs, Write
+from simulator.apiserver.verbs import PLAIN, Verbs, Write
 from simulator.apiserver.watch_cache import Revision, View
 
 BUDGETS = "poddisruptionbudgets.policy"

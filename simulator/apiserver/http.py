@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from simulator.apiserver import discovery, errors
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.errors import ApiError, bad_request
 from simulator.apiserver.eviction import evict
 from simulator.apiserver.faults import ConnectionCutError, Effect, Faults
@@ -36,7 +37,7 @@ from simulator.apiserver.patch import APPLY_PATCH
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.selectors import compile_selectors
 from simulator.apiserver.subresources import bind, patch_scale, scale_of, update_scale
-from simulator.apiserver.verbs import DeleteOptions, Verbs, Write
+from simulator.apiserver.verbs import Verbs, Write
 from simulator.apiserver.watch_cache import Revision, View
 from simulator.apiserver.watching import WatchRequest, WatchSettings, serve_watch
 

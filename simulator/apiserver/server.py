@@ -19,6 +19,7 @@ import yaml
 from aiohttp import web
 
 from simulator.apiserver.admission import PRIORITY_CLASSES, SYSTEM_NAMESPACES, SYSTEM_PRIORITIES
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.errors import Object, bad_request
 from simulator.apiserver.faults import Faults
 from simulator.apiserver.http import Handler
@@ -28,7 +29,7 @@ from simulator.apiserver.selectors import compile_selectors
 from simulator.apiserver.state_file import load, save
 from simulator.apiserver.store import WINDOW, Store
 from simulator.apiserver.subresources import bind
-from simulator.apiserver.verbs import DeleteOptions, Verbs, utc_now
+from simulator.apiserver.verbs import Verbs, utc_now
 from simulator.apiserver.watch_cache import Revision, View
 from simulator.apiserver.watching import WatchSettings
 

@@ -6,10 +6,11 @@ Functions over `Verbs`, each atomic as the verbs are. Eviction, which has rules 
 from typing import Any
 
 from simulator.apiserver import errors
+from simulator.apiserver.deletion import DeleteOptions, check_preconditions
 from simulator.apiserver.errors import Object, bad_request, conflict
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Resource
-from simulator.apiserver.verbs import PLAIN, DeleteOptions, Verbs, Write, check_preconditions
+from simulator.apiserver.verbs import PLAIN, Verbs, Write
 from simulator.apiserver.watch_cache import Revision
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

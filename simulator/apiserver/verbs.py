@@ -10,7 +10,7 @@ Owner of the store's contents. Subresources with verbs of their own (binding, ev
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +22,15 @@ from simulator.apiserver import errors
 from simulator.apiserver.admission import SYSTEM_NAMESPACES, admit_new
 from simulator.apiserver.apply import APPLY, UPDATE, Applied, Owner, track_update
 from simulator.apiserver.defaults import apply_defaults
-from simulator.apiserver.errors import ApiError, Object, bad_request, conflict
+from simulator.apiserver.deletion import (
+    DeleteOptions,
+    check_preconditions,
+    grace_of,
+    still_held,
+    uid_mismatch,
+    with_finalizers,
+)
+from simulator.apiserver.errors import Object, bad_request, conflict
 from simulator.apiserver.field_validation import FieldCheck
 from simulator.apiserver.patch import apply_patch
 from simulator.apiserver.resources import Registry, Resource
@@ -35,8 +43,6 @@ from simulator.apiserver.watch_cache import Key, Revision, View
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no suffix is a word
 _NAME_ATTEMPTS = 8
 _MAX_BASE = 58  # of a generated name
-_NO_QUERY: Mapping[str, str] = {}
-_FINISHED = ("Succeeded", "Failed")
 # Writes without a resourceVersion are refused for these.
 _CONDITIONAL_ONLY = frozenset({"Lease", "PodDisruptionBudget"})
 # Set at creation or by deletion, and never by a client's update.
@@ -60,43 +66,6 @@ class Write:
 
 
 PLAIN = Write()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
-    """How to delete: what must still be true, and how long the object may take."""
-
-    grace_seconds: int | None = None
-    uid: str = ""
-    resource_version: str = ""
-    dry_run: bool = False
-    propagation: str = ""
-    """Background, Foreground or Orphan; "" for what the object's finalizers say already."""
-
-    @classmethod
-    def parse(cls, body: Any, query: Mapping[str, str] = _NO_QUERY, dry_run: bool = False) -> "DeleteOptions":
-        """Read a DeleteOptions object; what stands in the URL gives way to it."""
-        options = body if isinstance(body, dict) else {}
-        given = options.get("gracePeriodSeconds", _grace_seconds(query))
-        if given is not None and (not isinstance(given, int) or given < 0):
-            raise bad_request("gracePeriodSeconds: a whole number of seconds, 0 or more, is expected")
-        wanted = options.get("preconditions") or {}
-        dry = dry_run or "All" in (options.get("dryRun") or ())
-        propagation = options.get("propagationPolicy") or query.get("propagationPolicy") or ""
-        if options.get("orphanDependents") is not None:
-            propagation = "Orphan" if options["orphanDependents"] else "Background"
-        if propagation not in ("", "Background", "Foreground", "Orphan"):
-            raise bad_request(f"propagationPolicy: {propagation!r} is not one of Background, Foreground, Orphan")
-        return cls(given, wanted.get("uid") or "", wanted.get("resourceVersion") or "", dry, propagation)
-
-
-def _grace_seconds(query: Mapping[str, str]) -> int | None:
-    text = query.get("gracePeriodSeconds")
-    if text is None:
-        return None
-    if not text.isdecimal():
-        raise bad_request(f"gracePeriodSeconds: a whole number is expected, got {text!r}")
-    return int(text)
 
 
 def utc_now() -> datetime:
@@ -301,7 +270,7 @@ class Verbs:
         """Store a new state of an object that has passed all rules; nothing happens when nothing has changed."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        if "deletionTimestamp" in metadata and not _still_held(metadata):
+        if "deletionTimestamp" in metadata and not still_held(metadata):
             return self._drop(resource, old, obj, dry_run)
         if obj == old.obj:
             return old
@@ -310,7 +279,7 @@ class Verbs:
     def _check_write(self, resource: Resource, old: Revision, metadata: Object) -> None:
         name, known = old.key[1], old.obj["metadata"]
         if metadata.get("uid") not in (None, "", known["uid"]):
-            raise conflict(resource.group, resource.plural, name, _uid_mismatch(metadata["uid"], known["uid"]))
+            raise conflict(resource.group, resource.plural, name, uid_mismatch(metadata["uid"], known["uid"]))
         if metadata.get("resourceVersion") not in (None, "", "0", known["resourceVersion"]):
             raise conflict(resource.group, resource.plural, name)
 
@@ -334,9 +303,9 @@ class Verbs:
         check_preconditions(resource, old, options)
         if resource.kind == "Namespace":
             return self._delete_namespace(resource, old, options)
-        obj = _with_finalizers(old.obj, options.propagation)
+        obj = with_finalizers(old.obj, options.propagation)
         metadata = obj["metadata"]
-        grace = _grace(resource, obj, options)
+        grace = grace_of(resource, obj, options)
         if "deletionTimestamp" in metadata:
             grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
         if grace == 0 and not metadata.get("finalizers"):
@@ -393,56 +362,3 @@ class Verbs:
         view = View(name)
         if not held and not any(next(collection.seen(view), None) for _, collection in self.store.collections()):
             self.store.drop(namespaces, namespace.key, namespace.obj)
-
-
-def _grace(resource: Resource, obj: Object, options: DeleteOptions) -> int:
-    """Tell how many seconds an object may take to go: only pods that a kubelet looks after take any."""
-    if resource.kind != "Pod":
-        return 0
-    spec = obj["spec"]
-    if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in _FINISHED:
-        return 0
-    if options.grace_seconds is not None:
-        return options.grace_seconds
-    return int(spec.get("terminationGracePeriodSeconds", 30))
-
-
-_PROPAGATION_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-
-
-def _with_finalizers(obj: Object, propagation: str) -> Object:
-    """Give the object with the finalizer by which the garbage collector is told what to do with its dependents."""
-    present = obj["metadata"].get("finalizers") or []
-    kept = [one for one in present if one not in _PROPAGATION_FINALIZERS.values()] if propagation else list(present)
-    wanted = _PROPAGATION_FINALIZERS.get(propagation)
-    finalizers = [*kept, wanted] if wanted else kept
-    if finalizers == present:
-        return obj
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "finalizers"}
-    return {**obj, "metadata": {**metadata, "finalizers": finalizers} if finalizers else metadata}
-
-
-def _still_held(metadata: Object) -> bool:
-    return bool(metadata.get("finalizers")) or bool(metadata.get("deletionGracePeriodSeconds"))
-
-
-def check_preconditions(resource: Resource, old: Revision, options: DeleteOptions) -> None:
-    """Refuse (409) when the object is not the one, or not in the state, that the client means."""
-    metadata = old.obj["metadata"]
-    if options.uid and options.uid != metadata["uid"]:
-        raise _failed_precondition(resource, old, _uid_mismatch(options.uid, metadata["uid"]))
-    if options.resource_version and options.resource_version != metadata["resourceVersion"]:
-        known = metadata["resourceVersion"]
-        text = "ResourceVersion in precondition: {}, ResourceVersion in object meta: {}"
-        why = f"Precondition failed: {text.format(options.resource_version, known)}"
-        raise _failed_precondition(resource, old, why)
-
-
-def _uid_mismatch(given: str, known: str) -> str:
-    return f"Precondition failed: UID in precondition: {given}, UID in object meta: {known}"
-
-
-def _failed_precondition(resource: Resource, old: Revision, why: str) -> ApiError:
-    path = "/".join(part for part in ("/registry", resource.plural, *old.key) if part)
-    why = f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
-    return conflict(resource.group, resource.plural, old.key[1], why)

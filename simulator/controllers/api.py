@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec.json
 
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.server import ApiServer
-from simulator.apiserver.verbs import DeleteOptions
 from simulator.apiserver.watch_cache import Key, Revision
 
 NOT_FOUND = 404

@@ -3,8 +3,9 @@
 import pytest
 
 from simulator.apiserver import ApiError, ApiServer
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.field_validation import FieldCheck
-from simulator.apiserver.verbs import DeleteOptions, Write
+from simulator.apiserver.verbs import Write
 from tests.fixtures_apiserver import pod
 
 OWNER = {

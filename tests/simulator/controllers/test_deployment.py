@@ -156,7 +156,9 @@ async def test_old_revisions_beyond_the_limit_go(cluster: Cluster):
         await asyncio.sleep(30)
         set_image(cluster.server, "deployments.apps", "web", f"app:{number}")
     await asyncio.sleep(30)
-    kept = [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in cluster.server.list("replicasets.apps")]
+    kept = [
+        one["spec"]["template"]["spec"]["containers"][0]["image"] for one in cluster.server.list("replicasets.apps")
+    ]
     assert sorted(kept) == ["app:4", "app:5", "app:6"]
 
 

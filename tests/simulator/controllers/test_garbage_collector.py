@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from simulator.apiserver.verbs import DeleteOptions
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.cluster import Cluster
 from simulator.controllers.garbage_collector import FOREGROUND, ORPHAN
 from tests.simulator.virtual import names

@@ -1,6 +1,7 @@
 """Jobs in virtual time, from the first pod to the condition that ends them."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -58,7 +59,7 @@ async def test_a_job_gives_up_after_its_backoff_limit(cluster: Cluster):
     status, _ = await finished(cluster, job("j", running(code="1", seconds="1"), backoffLimit=3))
     condition = status["conditions"][-1]
     assert (condition["type"], condition["reason"], status["failed"]) == ("Failed", "BackoffLimitExceeded", 4)
-    waits = [round((later - earlier) / 10) * 10 for earlier, later in zip(times, times[1:], strict=False)]
+    waits = [round((later - earlier) / 10) * 10 for earlier, later in pairwise(times)]
     assert waits == [10, 20, 40]
 
 

@@ -44,7 +44,9 @@ def a_pod(name, *, node="n1", phase="Running", ready=True, cost=None, age=1000, 
         pytest.param(a_pod("z", phase="Pending"), a_pod("a"), id="a pending pod goes before a running one"),
         pytest.param(a_pod("z", ready=False), a_pod("a"), id="a pod that is not ready goes before a ready one"),
         pytest.param(a_pod("z", cost="-5"), a_pod("a"), id="a lower deletion cost goes first"),
-        pytest.param(a_pod("z", cost="no number"), a_pod("a", cost="1"), id="a deletion cost that is no number is zero"),
+        pytest.param(
+            a_pod("z", cost="no number"), a_pod("a", cost="1"), id="a deletion cost that is no number is zero"
+        ),
         pytest.param(a_pod("z", ready_for=10), a_pod("a"), id="a pod that became ready lately goes first"),
         pytest.param(a_pod("z", restarts=3), a_pod("a"), id="a pod with more restarts goes first"),
         pytest.param(a_pod("z", age=5), a_pod("a", age=5000), id="a younger pod goes first"),

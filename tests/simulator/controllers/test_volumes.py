@@ -46,7 +46,7 @@ def choose(cluster, node, name="data"):
 @pytest.mark.parametrize(
     ("volumes", "chosen"),
     [
-        pytest.param([volume("large", "50Gi"), volume("small", "6Gi")], "small", id="the smallest that is large enough"),
+        pytest.param([volume("large", "50Gi"), volume("small", "6Gi")], "small", id="the smallest large enough"),
         pytest.param([volume("tiny", "1Gi")], None, id="none is large enough"),
         pytest.param([volume("many", modes=["ReadWriteMany"])], None, id="none has the access mode"),
         pytest.param([volume("other", class_name="fast")], None, id="none is of the class"),
