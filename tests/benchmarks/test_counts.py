@@ -1,7 +1,8 @@
 """The guard against slow changes: counts of calls, memory, bytes and requests, which no machine can blur.
 
 A figure above its recorded value (with some slack for Python versions and hash order) fails. Who made it cheaper, or
-has a reason to make it dearer, records anew: `python -m benchmarks counts --record FILE`, FILE being expected_counts.yaml.
+has a reason to make it dearer, records anew: `python -m benchmarks counts --record FILE`, where FILE is the
+expected_counts.yaml beside this test.
 """
 
 from pathlib import Path
