@@ -18,7 +18,7 @@ from benchmarks.objects import Made
 from kube.api import codec
 from kube.api.core import Pod
 from kube.api.resources import PODS
-from kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, Gone, NotFound
 from kube.client.rest import Client, PatchType, Selection
 
 log = logging.getLogger(__name__)
@@ -146,18 +146,26 @@ class Cluster:
     async def watch_binds(self, watching: asyncio.Event) -> None:
         """See pods being bound, until cancelled."""
         selection = Selection(field_selector="spec.nodeName!=")
-        version = (await self._client.list(Pod, Selection(field_selector="metadata.name=none"))).resource_version
+        version = ""
         while True:
             try:
-                stream = self._client.watch(Pod, version, selection)
+                if not version:
+                    version = await self._list_bound(selection)
                 watching.set()
-                async for event in stream:
+                async for event in self._client.watch(Pod, version, selection):
                     seen = msgspec.json.decode(event.object, type=_Seen).metadata
                     version = seen.resource_version
                     if event.type == "ADDED":
                         self._see(seen.name)
             except ApiError as error:
                 log.warning("the benchmark's own watch was interrupted: %s", error)
+                version = "" if isinstance(error, Gone) else version
+
+    async def _list_bound(self, selection: Selection) -> str:
+        found = await self._client.list(Pod, selection)
+        for pod in found.items:
+            self._see(pod.metadata.name)
+        return found.resource_version
 
     def _see(self, name: str) -> None:
         if name not in self.bound:

@@ -197,7 +197,7 @@ async def _live_through_it(cluster: Cluster, operators: Operators) -> None:
     await asyncio.sleep(600)
     async with asyncio.TaskGroup() as group:
         work = [
-            group.create_task(operators.roll(300)),
+            group.create_task(operators.roll(450)),
             group.create_task(operators.fail(group, 600)),
             group.create_task(operators.drain(group, 1200)),
         ]
@@ -205,7 +205,7 @@ async def _live_through_it(cluster: Cluster, operators: Operators) -> None:
         for task in work:
             task.cancel()
     await asyncio.sleep(HOUR)
-    assert (operators.rolled, operators.failed, operators.drained) == (108, 54, 27)
+    assert (operators.rolled, operators.failed, operators.drained) == (72, 54, 27)
 
 
 def _everything_is_as_it_should_be(cluster: Cluster) -> None:
