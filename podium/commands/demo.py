@@ -13,7 +13,7 @@ from typing import Any
 
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
-from podium import demo_trace, demo_workload
+from podium import demo_workload
 from podium.commands.cluster import interrupted
 from podium.configuration import Effective, add_config_arguments, read_configuration
 from podium.demo_report import DemoReport, Progress
@@ -83,6 +83,8 @@ def positive(text: str) -> float:
 async def demo(args: argparse.Namespace, effective: Effective) -> int:
     """The cluster, the service and the workload."""
     if args.trace:
+        from podium import demo_trace
+
         return await demo_trace.replay(args, effective, serving)
     stages = _stages(args)
     async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:

@@ -1,7 +1,7 @@
 """Heartbeats: each node renews its Lease every ten seconds and its status every five minutes.
 
-The nodes are spread evenly over the interval. A heartbeat is one small write and no task of its own, so that thousands
-of idle nodes cost next to nothing. Owner: `HollowKubelet`.
+The nodes are spread evenly over the interval. A heartbeat is one small write, with no task and no timer of its own, so
+that thousands of idle nodes cost next to nothing. Owner: `HollowKubelet`.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,53 @@ from simulator.kubelet.timers import Timers
 LEASES = "leases.coordination.k8s.io"
 NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
+#: an interval is cut into so many ticks; the step has no divisor in common with it
+SLOTS = 100
+_STEP = 37
 _CONDITIONS = {
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 }
+
+
+class Rota:
+    """Whose turn it is: each name once an interval, many in one tick, so that a thousand cost one timer."""
+
+    def __init__(self, timers: Timers, interval: float, take: Callable[[str], None]) -> None:
+        self._timers = timers
+        self._tick = interval / SLOTS
+        self._take = take
+        self._slots: list[dict[str, None]] = [{} for _ in range(SLOTS)]
+        self._slot_of: dict[str, int] = {}
+        self._added = 0
+        self._now = 0
+        self._ticking = False
+
+    def add(self, name: str) -> None:
+        """From now on this one too."""
+        if name not in self._slot_of:
+            # Steps of this size meet every slot before they meet one again, and spread any number evenly.
+            self._slot_of[name] = slot = self._added * _STEP % SLOTS
+            self._added += 1
+            self._slots[slot][name] = None
+        if not self._ticking:
+            self._ticking = True
+            self._timers.after(self._tick, self._work)
+
+    def remove(self, name: str) -> None:
+        """Not this one any more."""
+        if (slot := self._slot_of.pop(name, None)) is not None:
+            del self._slots[slot][name]
+
+    def _work(self) -> None:
+        self._now = (self._now + 1) % SLOTS
+        for name in tuple(self._slots[self._now]):
+            self._take(name)
+        self._ticking = bool(self._slot_of)
+        if self._ticking:
+            self._timers.after(self._tick, self._work)
 
 
 class Heartbeats:
@@ -31,40 +72,28 @@ class Heartbeats:
         self._api = api
         self._timers = timers
         self._is_alive = is_alive
-        self._lease_interval = lease
-        self._status_interval = status
-        self._epochs: dict[str, int] = {}
-        self._count = 0
+        self._leases = Rota(timers, lease, self._renew)
+        self._statuses = Rota(timers, status, self._post)
 
     def begin(self, node: str) -> None:
         """A node is up: its first heartbeat comes at once, the others in their time."""
-        epoch = self._epochs[node] = self._epochs.get(node, 0) + 1
-        self._count += 1
-        # The golden ratio spreads any number of nodes evenly.
-        spread = self._count * 0.6180339887 % 1.0
-        self._timers.after(0.0, self._first, node)
-        self._timers.after(self._lease_interval * spread, self._renew, node, epoch)
-        self._timers.after(self._status_interval * spread, self._post, node, epoch)
+        self._timers.after(0.0, self._renew, node)
+        self._timers.after(0.0, self._post, node)
+        self._leases.add(node)
+        self._statuses.add(node)
 
     def end(self, node: str) -> None:
         """A node is gone."""
-        self._epochs.pop(node, None)
+        self._leases.remove(node)
+        self._statuses.remove(node)
 
-    def _first(self, node: str) -> None:
-        self._write_lease(node)
-        self._write_status(node)
+    def _renew(self, node: str) -> None:
+        if self._is_alive(node):
+            self._write_lease(node)
 
-    def _renew(self, node: str, epoch: int) -> None:
-        if self._epochs.get(node) != epoch or not self._is_alive(node):
-            return
-        self._write_lease(node)
-        self._timers.after(self._lease_interval, self._renew, node, epoch)
-
-    def _post(self, node: str, epoch: int) -> None:
-        if self._epochs.get(node) != epoch or not self._is_alive(node):
-            return
-        self._write_status(node)
-        self._timers.after(self._status_interval, self._post, node, epoch)
+    def _post(self, node: str) -> None:
+        if self._is_alive(node):
+            self._write_status(node)
 
     def _write_lease(self, node: str) -> None:
         now = self._api.now().removesuffix("Z") + ".000000Z"
