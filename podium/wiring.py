@@ -276,10 +276,12 @@ class Service:
         return self.elects and self.configuration.delay_cache_until_active
 
     async def _sync(self, group: asyncio.TaskGroup) -> None:
+        # Half a million objects of imported modules, which each full collection during the list would look at.
+        gc.freeze()
         self._informers = group.create_task(self._run_informers(), name="informers")
         await self.factory.wait_for_sync()
-        # What was listed stays for good: the collector need not look at it again.
-        gc.collect()
+        # What was listed stays for good: the collector need not look at it again. It is not asked to look once more
+        # before, for that would hold the loop for longer than anything else does.
         gc.freeze()
         self.synced.set()
         log.info("synced: %d nodes, %d assigned pods", self.cache.node_count(), len(self.cache.pods))

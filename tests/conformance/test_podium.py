@@ -174,7 +174,7 @@ async def test_nothing_is_lost_or_bound_twice_when_the_api_server_is_killed_in_a
         pods = await create_namespace(api, "burst")
         await create_pods(api, pods, [pod(f"p-{i}", "burst") for i in range(300)])
         # Without a lease: a server that is away for ten seconds would end the leader, which a Deployment starts again.
-            async with PodiumProcess(kubeconfig, tmp_path / "log", "--no-leader-elect") as podium:
+        async with PodiumProcess(kubeconfig, tmp_path / "log", "--no-leader-elect") as podium:
             await api.wait_until(pods, "partly bound", lambda body: bound(body).total() >= 30)
             await plane.api_server.stop(SIGKILL)
             await asyncio.sleep(2)

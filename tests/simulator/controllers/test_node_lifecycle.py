@@ -71,6 +71,7 @@ def tolerating(*tolerations):
 async def test_how_long_a_pod_stays_on_an_unreachable_node(cluster: Cluster, tolerations, after):
     cluster.add_node(make_node_template(), "n1")
     cluster.server.create(pod("p", nodeName="n1", tolerations=tolerations))
+    await asyncio.sleep(1)
     cluster.kubelet.fail("n1")
     while not taints(cluster, "n1"):
         await asyncio.sleep(0.5)
