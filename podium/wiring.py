@@ -103,6 +103,8 @@ class Service:
 
     async def build(self) -> None:
         """Ask the server what it has, and put everything together. Raises ApiError if the server cannot be asked."""
+        # Half a million objects of imported modules, which each full collection would look at.
+        gc.freeze()
         missing = await self.discovery.choose(*(resource.type for resource in RESOURCES))
         await self.recorder.choose_api(self.discovery)
         self._listers = InformerListers(self.factory, missing)
@@ -276,8 +278,6 @@ class Service:
         return self.elects and self.configuration.delay_cache_until_active
 
     async def _sync(self, group: asyncio.TaskGroup) -> None:
-        # Half a million objects of imported modules, which each full collection during the list would look at.
-        gc.freeze()
         self._informers = group.create_task(self._run_informers(), name="informers")
         await self.factory.wait_for_sync()
         # What was listed stays for good: the collector need not look at it again. It is not asked to look once more

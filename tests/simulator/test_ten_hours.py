@@ -197,15 +197,15 @@ async def _live_through_it(cluster: Cluster, operators: Operators) -> None:
     await asyncio.sleep(600)
     async with asyncio.TaskGroup() as group:
         work = [
-            group.create_task(operators.roll(450)),
-            group.create_task(operators.fail(group, 600)),
-            group.create_task(operators.drain(group, 1200)),
+            group.create_task(operators.roll(600)),
+            group.create_task(operators.fail(group, 900)),
+            group.create_task(operators.drain(group, 1800)),
         ]
         await asyncio.sleep(9 * HOUR + 1)
         for task in work:
             task.cancel()
     await asyncio.sleep(HOUR)
-    assert (operators.rolled, operators.failed, operators.drained) == (72, 54, 27)
+    assert (operators.rolled, operators.failed, operators.drained) == (54, 36, 18)
 
 
 def _everything_is_as_it_should_be(cluster: Cluster) -> None:

@@ -164,11 +164,11 @@ async def test_expectations_keep_a_controller_that_hears_late_from_creating_twic
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run())
         server.create(workload("ReplicaSet", "web", replicas=5))
-        await asyncio.sleep(20)
-        # An annotation brings the controller back at once, whether its informer knows of the pods or not.
-        for number in range(5):
+        # Each annotation brings the controller back, some of them before its informer knows of the pods just made.
+        for number in range(8):
             server.patch("replicasets.apps", "web", {"metadata": {"annotations": {"n": str(number)}}})
             await asyncio.sleep(lag / 4)
+        await asyncio.sleep(20)
         server.patch("replicasets.apps", "web", {"spec": {"replicas": 8}})
         await asyncio.sleep(20)
         server.patch("replicasets.apps", "web", {"spec": {"replicas": 2}})
