@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check control-plane conformance bench clean
+.PHONY: demo test check control-plane conformance bench bench-report clean
 
 demo: $(STAMP)
 	$(BIN)/podium demo
@@ -26,6 +26,9 @@ conformance: control-plane
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+bench-report: $(STAMP)
+	$(BIN)/python -m benchmarks report
 
 # One install serves every target; it is redone only when the dependencies change.
 $(STAMP): pyproject.toml
