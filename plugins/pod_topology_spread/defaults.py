@@ -23,7 +23,7 @@ OWNERS = {("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1"
 
 
 class DefaultSelectors:
-    """Pod shape to selector; looked for again when Services or owners changed, parsed when one behind it was replaced."""
+    """Pod shape to selector; looked for again when Services or owners changed, parsed when one of them is another."""
 
     def __init__(self, listers: Callable[[str], Lister]) -> None:
         self._listers = listers

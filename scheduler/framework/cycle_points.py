@@ -29,7 +29,7 @@ from scheduler.framework.refusals import Refusals
 from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
 from scheduler.framework.shape_patch import patch
 from scheduler.framework.status import Code, Status, error, unresolvable
-from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes
