@@ -120,7 +120,8 @@ def _evenness_of_pair(nodes: Nodes, shape: PodShape, capacity: Vector) -> Vector
     np.abs(even, out=even)
     np.subtract(2.0, even, out=even)
     even *= HALF
-    return np.floor(even, out=even)
+    whole: Vector = np.floor(even, out=even)
+    return whole
 
 
 def evenness_of_one(shares: Sequence[float]) -> int:

@@ -68,7 +68,8 @@ class Strategy:
             memory *= self._weights[1]
         cpu += memory
         cpu /= self._weight
-        return np.floor(cpu, out=cpu)
+        mean: Vector = np.floor(cpu, out=cpu)
+        return mean
 
     def _mean(self, shape: PodShape, nodes: Nodes) -> Vector:
         capacities = nodes.snapshot.index(Capacities)
