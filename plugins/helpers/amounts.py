@@ -1,8 +1,8 @@
 """Resource amounts over the nodes of a view, exact however large, and Go's integer division on them.
 
 The snapshot's columns hold whole numbers in float64. A resource that some node offers in amounts too large for exact
-float division (`Snapshot.wide_resources`, 81 TiB and more) is divided as int64. One with amounts that float64 does not
-even hold (`huge_resources`, 8 PiB) is read from the NodeInfos as Python integers, in arrays of objects: slow, but right.
+float division (`Snapshot.wide_resources`, 81 TiB and more) is divided as int64; one with amounts that float64 may not
+hold (`huge_resources`, 8 PiB) is read from the NodeInfos as Python integers, in arrays of objects: slow, but right.
 
 Only plugins call it. All arrays are `(size,)`; rows without a node have 0 everywhere.
 """
