@@ -64,6 +64,12 @@ class PodiumProcess:
         ):
             return answer.status, await answer.text()
 
+    @property
+    def pid(self) -> int:
+        """Of the process as it runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     async def stop(self, sign: signal.Signals = signal.SIGTERM) -> int:
         """End it; the exit code."""
         assert self._process is not None
