@@ -20,6 +20,9 @@ from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
+#: the resources that nearly every node offers and every pod is scored by
+PAIR = ("cpu", "memory")
+
 #: float64 whole numbers, or Python integers in an array of objects
 Amounts = NDArray[Any]
 
@@ -80,6 +83,7 @@ class Capacities:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._known: dict[str, Capacity] = {}
+        self._pair: Vector | None = None
         self._epoch = -1
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
@@ -93,9 +97,7 @@ class Capacities:
 
     def of(self, nodes: Nodes, resource: str) -> Capacity:
         """The capacity of the view's nodes."""
-        if self._epoch != self._snapshot.node_epoch:
-            self._known.clear()
-            self._epoch = self._snapshot.node_epoch
+        self._forget_older()
         whole = self._known.get(resource)
         if whole is None:
             whole = self._known[resource] = self._make(resource)
@@ -103,6 +105,23 @@ class Capacities:
             return whole
         offered = None if whole.offered is None else whole.offered.take(nodes.rows)
         return Capacity(whole.amounts.take(nodes.rows), offered)
+
+    def pair(self, nodes: Nodes) -> Vector | None:
+        """`(2, size)` what the view's nodes offer of cpu and memory; None if not all offer both, or too much of it."""
+        self._forget_older()
+        if self._pair is None:
+            whole = [self._known.get(resource) or self._make(resource) for resource in PAIR]
+            if any(each.offered is not None for each in whole) or not self._snapshot.wide_resources.isdisjoint(PAIR):
+                return None
+            self._pair = np.array([each.amounts for each in whole])
+        pair: Vector = nodes.gather(self._pair)
+        return pair
+
+    def _forget_older(self) -> None:
+        if self._epoch != self._snapshot.node_epoch:
+            self._known.clear()
+            self._pair = None
+            self._epoch = self._snapshot.node_epoch
 
     def _make(self, resource: str) -> Capacity:
         everybody = self._snapshot.nodes

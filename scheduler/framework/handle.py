@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 class Lister(Protocol):
     """Objects of one kind, from an informer's cache or from files."""
 
+    @property
+    def version(self) -> int:
+        """Counts changes of the objects."""
+
     def get(self, name: str, namespace: str = "") -> Any | None:
         """The object, or None."""
 

@@ -96,7 +96,10 @@ class PreFilterPlugin(Plugin):
         raise NotImplementedError
 
     def ignores(self, shape: PodShape) -> bool:
-        """Whether it skips every pod of this shape, whatever the cluster; asked once a shape, saves `pre_filter`."""
+        """Whether it has nothing to do with pods of this shape, whatever the cluster; asked once a shape.
+
+        None of its points from PreFilter to Score is called for them then, and all nodes score 0.
+        """
         return False
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
