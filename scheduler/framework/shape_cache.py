@@ -13,9 +13,10 @@ import enum
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.meter import Meter
@@ -31,6 +32,8 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import Status, error
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.snapshot import Nodes, Snapshot
+
+T = TypeVar("T", bound=np.generic)
 
 #: bytes all entries of one profile may take together
 MAX_BYTES = 16 * 2**20
@@ -160,7 +163,7 @@ def fill_filters(
         if mask is None and plugin.scope is Scope.NODE:
             continue
         entry.filters.append(plugin)
-        entry.masks.append(np.ones(nodes.size, np.bool_) if mask is None else mask)
+        entry.masks.append(np.ones(nodes.size, np.bool_) if mask is None else _own(mask))
         entry.mask &= entry.masks[-1]
     return None
 
@@ -196,10 +199,15 @@ def fill_scores(
         else:
             entry.base += answer if weight == 1 else weight * answer
         entry.scores.append((plugin, weight))
-        entry.raw.append(answer)
+        entry.raw.append(_own(answer))
     if entry.base is None:
         entry.base = nodes.zeros
     return None
+
+
+def _own(answer: NDArray[T]) -> NDArray[T]:
+    """An array that may be written to: a plugin may have answered with a column of the snapshot, which is a view."""
+    return answer if answer.flags.owndata and answer.flags.writeable else answer.copy()
 
 
 def _add_constant(
