@@ -159,6 +159,15 @@ def _replicated(obj: Object) -> None:
     _set(_child(obj, "status"), replicas=0)
 
 
+def _replication_controller(obj: Object) -> None:
+    """One that says no selector selects by the labels of its template."""
+    _replicated(obj)
+    labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
+    if labels:
+        _set(obj["spec"], selector=dict(labels))
+        _set(obj["metadata"], labels=dict(labels))
+
+
 def _deployment(obj: Object) -> None:
     spec = _child(obj, "spec")
     _template(spec)
@@ -248,7 +257,7 @@ _DEFAULTERS: dict[tuple[str, str], Callable[[Object], None]] = {
     ("", "Node"): _node,
     ("", "Namespace"): _namespace,
     ("", "Service"): _service,
-    ("", "ReplicationController"): _replicated,
+    ("", "ReplicationController"): _replication_controller,
     ("", "PersistentVolume"): _volume_object,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Secret"): _secret,

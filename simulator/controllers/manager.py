@@ -24,6 +24,7 @@ from simulator.controllers.node_lifecycle import NodeLifecycleController, TaintE
 from simulator.controllers.pod_gc import PodGarbageCollector
 from simulator.controllers.provisioner import Provisioner
 from simulator.controllers.replica_set import ReplicaSetController
+from simulator.controllers.replication_controller import ReplicationControllerController
 from simulator.controllers.revisions import serve as serve_revisions
 from simulator.controllers.stateful_set import StatefulSetController
 from simulator.controllers.volumes import VolumeController
@@ -53,6 +54,7 @@ class ControllerManager:
         self.controllers: tuple[Controller, ...] = (
             DeploymentController(context),
             ReplicaSetController(context),
+            ReplicationControllerController(context),
             StatefulSetController(context),
             DaemonSetController(context),
             JobController(context),
