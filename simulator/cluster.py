@@ -65,6 +65,8 @@ class Cluster:
     ) -> None:
         self.server = ApiServer(port, token=token, seed=seed, clock=clock)
         chosen = nodes or NodeSettings()
+        self.controllers = ControllerManager(self.server, controllers)
+        driver = self.controllers.device_driver
         self.kubelet = HollowKubelet(
             self.server,
             start_delay=chosen.start_delay,
@@ -74,7 +76,7 @@ class Cluster:
             heartbeat=chosen.heartbeat,
             status_interval=chosen.status_interval,
         )
-        self.controllers = ControllerManager(self.server, controllers)
+        self.kubelet.drivers[driver.driver] = driver
         self._group: asyncio.TaskGroup | None = None
         self._nodes = 0
 
