@@ -21,6 +21,17 @@ class PortError(OSError):
     """The address cannot be bound; the message is one line."""
 
 
+async def listen(runner: web.AppRunner, host: str, port: int) -> int:
+    """Serve an application; the port that was bound. Raises PortError."""
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise PortError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return int(runner.addresses[0][1])
+
+
 class HttpServer:
     """Serves one Service. Use as an async context manager; raises PortError."""
 
@@ -41,14 +52,7 @@ class HttpServer:
         app.router.add_get("/configz", self._configz)
         add_routes(app, self._service)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise PortError(f"cannot listen on {self._host}:{self._port}: {error.strerror or error}") from error
-        self.port = self._runner.addresses[0][1]
+        self.port = await listen(self._runner, self._host, self._port)
         return self
 
     async def __aexit__(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 from kube.client.auth import load_credentials
@@ -15,9 +17,12 @@ from podium.configuration import Effective, add_config_arguments, read_configura
 from podium.http import HttpServer
 from podium.logs import set_up
 from podium.output import fail
+from podium.page.server import PageServer
 from podium.recording import Recorder, RecordingError
 from podium.running import UnusableServerError, run_loop
 from podium.wiring import Options, Service
+
+log = logging.getLogger(__name__)
 
 #: seconds the API server has to answer the first questions
 START_TIMEOUT = 60.0
@@ -37,6 +42,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address of the HTTP endpoints")
     parser.add_argument("--secure-port", "--port", dest="port", type=int, default=10259, metavar="N",
                         help="port of the HTTP endpoints (default: 10259)")  # fmt: skip
+    parser.add_argument(
+        "--page-port", type=int, metavar="N", help="serve the page, read-only, on this port (default: not)"
+    )
+    parser.add_argument("--page-address", default="127.0.0.1", metavar="IP",
+                        help="address of the page (default: 127.0.0.1; it asks nobody who he is)")  # fmt: skip
     parser.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, default=None,
                         help="override leaderElection.leaderElect")  # fmt: skip
     parser.add_argument("--seed", type=int, default=None, metavar="N", help="decides ties; for reproducible runs")
@@ -80,9 +90,20 @@ async def serve(args: argparse.Namespace, effective: Effective) -> int:
         except RecordingError as problem:
             return fail(problem)
         with recording:
-            async with HttpServer(service, args.bind_address, args.port):
+            async with HttpServer(service, args.bind_address, args.port), _page(args, service):
                 await service.run()
     return 0
+
+
+@asynccontextmanager
+async def _page(args: argparse.Namespace, service: Service) -> AsyncIterator[None]:
+    """The page, where it is asked for."""
+    if args.page_port is None:
+        yield
+        return
+    async with PageServer(service, args.page_address, args.page_port) as page:
+        log.info("page: %s", page.url)
+        yield
 
 
 def _recording(args: argparse.Namespace, service: Service) -> AbstractContextManager[Any]:
