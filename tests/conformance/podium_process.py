@@ -73,6 +73,12 @@ class PodiumProcess:
         async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:
             return answer.status
 
+    @property
+    def pid(self) -> int:
+        """Of the process as it runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     async def stop(self, sign: signal.Signals = signal.SIGTERM) -> int:
         """End it; the exit code."""
         assert self._process is not None
