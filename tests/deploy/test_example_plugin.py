@@ -45,7 +45,7 @@ def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess
 def test_the_packages_own_tests_pass(installed: dict[str, str]) -> None:
     done = run(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert done.stdout.startswith("....")
 
 
 def test_podium_knows_the_plugins_and_where_they_take_part(installed: dict[str, str]) -> None:
