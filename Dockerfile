@@ -21,7 +21,8 @@ COPY podium podium
 COPY scheduler scheduler
 COPY simulator simulator
 RUN /opt/build/bin/python -m build --wheel --no-isolation --outdir /wheels . \
- && python -m pip --python /opt/podium/bin/python install --no-cache-dir --compile --no-deps /wheels/podium-*.whl
+ && python -m pip --python /opt/podium/bin/python install --no-cache-dir --compile --no-deps /wheels/podium-*.whl \
+ && find /opt/podium -type d -name tests -prune -exec rm -rf {} +
 
 FROM ${BASE}
 COPY --from=build /opt/podium /opt/podium

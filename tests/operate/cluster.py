@@ -184,7 +184,7 @@ class Operator:
             stderr=asyncio.subprocess.STDOUT,
         )
         said = (await asyncio.wait_for(process.communicate(stdin.encode()), 150))[0].decode()
-        self.note(f"kubectl {words}", said)
+        self.note(f"kubectl {words}", "(a token)" if " create token " in f" {words}" else said)
         assert (process.returncode != 0) == fails, said
         return said
 
