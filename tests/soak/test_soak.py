@@ -202,8 +202,8 @@ def describe(soak: Soak, seconds: float) -> str:
         "# Soak",
         "",
         f"{churn.events:,} changes of pods and nodes in {hours:.2f} h of the cluster's time ({minutes:.0f} minutes of"
-        f" ours): {churn.pods:,} pods came and went on 1,000 nodes, {churn.replaced} nodes were replaced. Memory is that"
-        " of the whole process, the embedded API server's included. Made by `make soak`.",
+        f" ours): {churn.pods:,} pods came and went on 1,000 nodes, {churn.replaced} nodes were replaced. Memory is"
+        " that of the whole process, the embedded API server's included. Made by `make soak`.",
         "",
         "| changes | hours | live pods | MiB resident | blocks | kept shapes | label values | |",
         "|---:|---:|---:|---:|---:|---:|---:|:---|",
