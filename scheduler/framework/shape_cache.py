@@ -218,8 +218,9 @@ def _add_constant(
 ) -> None:
     """A raw score that is the same on all nodes is the same after normalising, whoever is feasible."""
     final = raw
-    if plugin.normalizes():
-        some = nodes.snapshot.select(np.array((next(iter(nodes.snapshot.row_of.values())),)))
+    row = next(iter(nodes.snapshot.row_of.values()), None)
+    if plugin.normalizes() and row is not None:
+        some = nodes.snapshot.select(np.array((row,)))
         final = float(plugin.normalize(state, state.pod_info.pod, np.array((raw,)), some)[0])
     entry.constants[plugin.name] = weight * final
     entry.constant += weight * final
