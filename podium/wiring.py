@@ -104,7 +104,7 @@ class Service:
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
-        self.plugin_client = PluginClient(client, self._binder)
+        self.plugin_client = PluginClient(client, self._binder, self.metrics.created)
         self.extender_transport = ExtenderTransport()
         self.elector: LeaderElector | None = None
         self.synced = asyncio.Event()
@@ -235,6 +235,14 @@ class Service:
         return event
 
     async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        started, result = time.perf_counter(), "error"
+        try:
+            await self._patch_unless_bound(pod, patch)
+            result = "success"
+        finally:
+            self.metrics.called("pod_status_patch", result, time.perf_counter() - started)
+
+    async def _patch_unless_bound(self, pod: Pod, patch: dict[str, Any]) -> None:
         """Only over the pod as it was seen: once somebody has bound it, it is scheduled, whatever we wanted to say."""
         meta = pod.metadata
         version = meta.resource_version

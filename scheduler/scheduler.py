@@ -343,6 +343,7 @@ class Scheduler:
         self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
         self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
         self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))
+        self.metrics.pending_api_calls.labels("pod_status_patch").set(self._parts.patches.pending)
         self.metrics.in_flight_events.labels("").set(self.queue.in_flight_events())
         self.metrics.goroutines.labels("binding").set(len(self._binds))
 
