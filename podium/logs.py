@@ -24,10 +24,10 @@ class KlogFormatter(logging.Formatter):
 
 
 def set_up(verbosity: int) -> None:
-    """0 and 1: what an operator wants to read; 2: also informational; 4 and more: everything."""
+    """Below 0: warnings only; 0 and 1: what an operator wants to read; 4 and more: everything."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KlogFormatter())
-    level = logging.DEBUG if verbosity >= 4 else logging.INFO
+    level = logging.DEBUG if verbosity >= 4 else logging.INFO if verbosity >= 0 else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("aiohttp", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
