@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from simulator.cluster import Cluster, make_node_template
 from simulator.controllers.device_driver import DEVICES
@@ -174,3 +176,23 @@ async def test_a_class_chooses_by_what_devices_are(expression: str, device: str)
         cluster.server.create(pod("p", resourceClaimName="mine"))
         await until(lambda: phase(cluster, "p") == "Running", "p runs", timeout=30)
         assert devices_of(cluster, "mine") == [device]
+
+
+async def test_the_example_of_the_page_on_devices_runs_as_it_says() -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "devices.yaml"
+    async with Cluster() as cluster, podium(cluster.server):
+        add_node(cluster, "node-0001", "h100*2:memory=80Gi")
+        add_node(cluster, "node-0002", "h100*1:memory=80Gi, a30*2:memory=24Gi")
+        for document in yaml.safe_load_all(example.read_text()):
+            cluster.server.create(document)
+
+        def running() -> list[str]:
+            return [p["metadata"]["name"] for p in cluster.server.list("pods") if p["status"]["phase"] == "Running"]
+
+        await until(lambda: len(running()) == 4, "all four run", timeout=30)
+        assert node_of(cluster.server, "notebook-a") == node_of(cluster.server, "notebook-b")
+        cluster.server.patch("deployments.apps", "trainer", {"spec": {"replicas": 3}})
+        await until(lambda: len(cluster.server.list("pods")) == 5, "the third trainer is made", timeout=30)
+        for name in ("notebook-a", "notebook-b"):
+            cluster.server.delete("pods", name, grace_seconds=0)
+        await until(lambda: sum(one.startswith("trainer") for one in running()) == 3, "all trainers run", timeout=30)
