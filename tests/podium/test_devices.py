@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,20 @@ async def test_a_pod_with_a_template_gets_a_claim_a_device_and_a_prepared_start(
         assert devices_of(cluster, made["metadata"]["name"]) == ["n1/gpu-0"]
         (reported,) = made["status"]["devices"]
         assert reported["conditions"][0]["type"] == "Ready"
+
+
+async def test_a_server_that_has_only_the_version_before_is_used_as_it_is() -> None:
+    cluster = Cluster()
+    for resource in [one for one in cluster.server.registry if one.group == "resource.k8s.io"]:
+        cluster.server.registry.unregister(resource.group, resource.version, resource.plural)
+        cluster.server.registry.register(replace(resource, version="v1beta2"))
+    async with cluster, podium(cluster.server):
+        for body in (device_class("gpu"), template("one")):
+            cluster.server.create({**body, "apiVersion": "resource.k8s.io/v1beta2"})
+        add_node(cluster, "n1", "h100*2")
+        cluster.server.create(pod("p", resourceClaimTemplateName="one"))
+        await until(lambda: phase(cluster, "p") == "Running", "p runs", timeout=30)
+        assert claim_of(cluster, "p")["apiVersion"] == "resource.k8s.io/v1beta2"
 
 
 async def test_a_device_that_is_taken_keeps_a_pod_waiting_until_the_other_pod_goes() -> None:
