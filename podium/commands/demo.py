@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from podium.demo_highlights import Highlights
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
 from podium.output import fail
+from podium.page.server import PageServer
 from podium.running import run_loop
 from podium.wiring import Options, Service
 from simulator.cluster import Cluster
@@ -75,6 +77,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-v", "--v", dest="verbosity", type=int, default=-1, metavar="N", help="also show the log")
     parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
+    parser.add_argument("--page-port", type=int, default=0, metavar="N", help="port of the page (default: any)")
     add_config_arguments(parser)
     parser.set_defaults(run=run)
     return parser
@@ -103,12 +106,12 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
     if args.trace:
         from podium import demo_trace
 
-        return await demo_trace.replay(args, effective, serving)
+        return await demo_trace.replay(args, effective, partial(serving, page_port=args.page_port))
     stages = _stages(args)
     async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:
         for name, template in (demo_devices if args.devices else demo_workload).nodes(args.nodes):
             cluster.add_node(template, name)
-        async with serving(cluster, effective, args.seed) as service:
+        async with serving(cluster, effective, args.seed, args.page_port) as service:
             report = DemoReport(service, cluster, DeviceStory(cluster) if args.devices else Highlights(cluster))
             for stage in stages:
                 await _push(cluster, stage, report)
@@ -121,8 +124,8 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
 
 
 @asynccontextmanager
-async def serving(cluster: Cluster, effective: Effective, seed: int) -> AsyncIterator[Service]:
-    """A service on an embedded cluster that has synced; it is stopped at the end."""
+async def serving(cluster: Cluster, effective: Effective, seed: int, page_port: int) -> AsyncIterator[Service]:
+    """A service on an embedded cluster that has synced, and its page; both are stopped at the end."""
     credentials = await from_kubeconfig(str(_write_kubeconfig(cluster)))
     async with Client(credentials, qps=-1, burst=0) as client:
         service = Service(client, effective, Options(leader_elect=False, seed=seed))
@@ -130,7 +133,9 @@ async def serving(cluster: Cluster, effective: Effective, seed: int) -> AsyncIte
         async with asyncio.TaskGroup() as group:
             running = group.create_task(service.run())
             await service.synced.wait()
-            yield service
+            async with PageServer(service, port=page_port) as page:
+                print(f"page: {page.url}", file=sys.stderr)
+                yield service
             service.stop()
             await running
 
