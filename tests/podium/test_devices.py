@@ -157,7 +157,7 @@ async def test_a_finished_pod_gives_its_devices_back() -> None:
 
 
 async def test_extended_resources_come_from_devices_of_their_class() -> None:
-    async with Cluster() as cluster, podium(cluster.server):
+    async with Cluster() as cluster, podium(cluster.server) as service:
         made = device_class("gpu")
         made["spec"]["extendedResourceName"] = "example.com/gpu"
         cluster.server.create(made)
@@ -169,6 +169,8 @@ async def test_extended_resources_come_from_devices_of_their_class() -> None:
         (made,) = cluster.server.list(CLAIMS)
         assert made["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
         assert devices_of(cluster, made["metadata"]["name"]) == ["n1/gpu-0", "n1/gpu-1"]
+        count = service.metrics.registry.get_sample_value
+        assert count("scheduler_resourceclaim_creates_total", {"status": "success"}) == 1
         cluster.server.delete("pods", "p", grace_seconds=0)
         await until(lambda: not cluster.server.list(CLAIMS), "the claim goes with its pod", timeout=30)
 
