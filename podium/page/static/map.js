@@ -5,7 +5,7 @@ import { count, number, percent, resourceName } from "./format.js";
 
 /** Cells from large to small: width, height, gap. The first size with which all nodes fit the height is taken. */
 const SIZES = [
-  [150, 72, 8], [132, 56, 7], [120, 44, 6], [96, 40, 5], [72, 34, 4], [52, 30, 4], [38, 28, 3], [28, 24, 3], [22, 20, 3], [18, 16, 2],
+  [132, 58, 7], [120, 44, 6], [96, 40, 5], [72, 34, 4], [52, 30, 4], [38, 28, 3], [28, 24, 3], [22, 20, 3], [18, 16, 2],
   [14, 14, 2], [12, 12, 2], [10, 10, 2], [9, 9, 1], [8, 8, 1], [7, 7, 1], [6, 6, 1], [5, 5, 1],
 ];
 const LABEL = 26;
