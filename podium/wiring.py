@@ -46,7 +46,12 @@ from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.metrics import Metrics
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
-from scheduler.queue.scheduling_queue import Observers, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import (
+    MAX_IN_UNSCHEDULABLE_PODS_DURATION,
+    Observers,
+    QueueConfig,
+    SchedulingQueue,
+)
 from scheduler.scheduler import Parts, Scheduler
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.status_patches import StatusPatches
@@ -77,17 +82,20 @@ class Options:
     leader_elect: bool = True
     seed: int | None = None
     identity: str = ""
+    max_in_unschedulable: float = MAX_IN_UNSCHEDULABLE_PODS_DURATION
 
 
 class Service:
     """podium, running. Owner: a command."""
 
-    def __init__(self, client: Client, effective: Effective, options: Options | None = None) -> None:
+    def __init__(
+        self, client: Client, effective: Effective, options: Options | None = None, metrics: Metrics | None = None
+    ) -> None:
         self.client = client
         self.configuration: Configuration = effective.value
         self.effective = effective
         self.options = options or Options()
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.snapshot = Snapshot()
         self.cache = SchedulerCache(self.snapshot)
         self.discovery = Discovery(client)
@@ -207,6 +215,7 @@ class Service:
         return QueueConfig(
             initial_backoff=self.configuration.pod_initial_backoff_seconds,
             max_backoff=self.configuration.pod_max_backoff_seconds,
+            max_in_unschedulable=self.options.max_in_unschedulable,
             pop_from_backoff=self.effective.gates.get("SchedulerPopFromBackoffQ", True),
         )
 

@@ -18,7 +18,7 @@ import numpy as np
 from config.types import ScoringStrategy, UtilizationShapePoint
 from kube.api.pod_requests import is_scalar_resource
 from plugins.helpers import amounts
-from plugins.helpers.amounts import PAIR, Amounts, Capacities
+from plugins.helpers.amounts import PAIR, Amounts, Capacities, as_vector
 from plugins.helpers.kept_rows import KeptRows
 from scheduler.framework.plugin import MAX_NODE_SCORE
 from scheduler.snapshot.columns import Vector
@@ -79,7 +79,7 @@ class Strategy:
         for resource, weight, wanted in self._wanted(shape):
             capacity = capacities.of(nodes, resource)
             requested = amounts.scoring_requested(nodes, resource) + wanted
-            each = amounts.as_vector(self._many(requested, capacity.amounts))
+            each = as_vector(self._many(requested, capacity.amounts))
             counted: Any = 1.0
             if capacity.offered is not None:
                 each *= capacity.offered

@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kube.api.core import Taint
-from scheduler.snapshot.columns import EXACT_LIMIT, FIRST_RESOURCES, Codes, Columns, LabelValues, Mask, Vector
+from scheduler.snapshot.columns import (
+    EXACT_LIMIT,
+    FIRST_RESOURCES,
+    WHOLE_LIMIT,
+    Codes,
+    Columns,
+    LabelValues,
+    Mask,
+    Vector,
+)
 from scheduler.snapshot.interning import Interner
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
@@ -78,6 +87,8 @@ class Snapshot:
         self.resource_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_RESOURCES)}
         #: resources with a value too large for exact float64 division
         self.wide_resources: set[str] = set()
+        #: those of them with a value that float64 may not even hold
+        self.huge_resources: set[str] = set()
         #: replaced when old sets are forgotten: whoever keeps something by code looks whether it is still the same one
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
         self._most_taint_sets = SPARE_TAINT_SETS
@@ -294,6 +305,8 @@ class Snapshot:
                 self._add_resource(name)
             if amount >= EXACT_LIMIT:
                 self.wide_resources.add(name)
+            if amount >= WHOLE_LIMIT:
+                self.huge_resources.add(name)
         columns = self.trimmed
         columns["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
         columns["alive"][row] = True
