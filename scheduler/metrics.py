@@ -150,6 +150,10 @@ class Metrics:
         self.cache_corrections = self._counter(
             "cache_corrections_total", "Times the cache was corrected from the informer", prefix="podium_"
         )
+        self.dropped_in_flight_events = self._counter(
+            "inflight_events_dropped_total", "Cluster events dropped at the bound of those kept for pods in flight",
+            prefix="podium_",
+        )  # fmt: skip
         self.dropped_patches = self._counter(
             "status_patches_dropped_total", "Status patches given up at the bound of their queue", prefix="podium_"
         )
