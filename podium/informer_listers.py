@@ -14,7 +14,7 @@ from kube.api.resources import RESOURCES
 from kube.client.indexer import Indexer, object_key
 from kube.client.informer import InformerFactory
 
-_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
+_TYPES: dict[str, type[ApiObject]] = {resource.listed_as: resource.type for resource in RESOURCES}
 
 
 class InformerLister:

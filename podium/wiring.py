@@ -60,7 +60,7 @@ DEFAULT_QPS = 50.0
 #: seconds that events which are still to be written may take at the end
 FLUSH_TIMEOUT = 5.0
 _HANDLED = frozenset({EventResource.POD, EventResource.NODE, EventResource.WILDCARD})
-_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
+_TYPES: dict[str, type[ApiObject]] = {resource.listed_as: resource.type for resource in RESOURCES}
 
 
 @dataclass(slots=True)
