@@ -72,7 +72,7 @@ IN_TREE_PLUGINS: tuple[InTreePlugin, ...] = (
         2,
         gate="DynamicResourceAllocation",
     ),
-    _plugin("DefaultPreemption", "preEnqueue postFilter"),
+    _plugin("DefaultPreemption", "preEnqueue postFilter podGroupPostFilter"),
     _plugin("NodeResourcesBalancedAllocation", "preScore score", 1),
     _plugin("ImageLocality", "score", 1),
     _plugin("DefaultBinder", "bind"),

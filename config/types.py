@@ -215,6 +215,12 @@ class DynamicResourcesArgs(Fields, frozen=True):
     binding_timeout: Duration | None = None
 
 
+class GangSchedulingArgs(Fields, frozen=True):
+    """podium's own: in how many orders the members of a group that are not all alike are tried."""
+
+    max_orders: int = 1
+
+
 PLUGIN_ARGS: dict[str, type[Fields]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
@@ -224,6 +230,7 @@ PLUGIN_ARGS: dict[str, type[Fields]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
     "DynamicResources": DynamicResourcesArgs,
+    "GangScheduling": GangSchedulingArgs,
 }
 
 

@@ -21,13 +21,14 @@ from typing import Any
 from config.types import Configuration
 from kube.api.core import Node, Pod
 from kube.api.meta import ApiObject
-from kube.api.resources import RESOURCES
+from kube.api.resources import POD_GROUPS, RESOURCES
+from kube.api.workload import PodGroup
 from kube.client.discovery import Discovery
 from kube.client.errors import Conflict
 from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
-from kube.client.rest import Client, Selection
+from kube.client.rest import Client, PatchType, Selection
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
 from podium.informer_listers import InformerListers
@@ -40,10 +41,16 @@ from scheduler.extender import HTTPExtender, in_order
 from scheduler.framework.cluster_event import EventResource
 from scheduler.framework.handle import EventFunction, Handle
 from scheduler.framework.meter import Meter
+from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.registry import build_framework
 from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.metrics import Metrics
+from scheduler.pod_group_scheduling import (
+    POD_GROUP_INITIALLY_SCHEDULED,
+    POD_GROUP_SCHEDULED,
+    GroupConditions,
+)
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
 from scheduler.queue.scheduling_queue import Observers, QueueConfig, SchedulingQueue
@@ -120,6 +127,7 @@ class Service:
             asyncio.get_running_loop().time,
             self._queue_config(),
             Observers(self.metrics.incoming_observer(), self.metrics.observe_event, self.metrics.observe_hint),
+            self.snapshot.index(PodGroups) if self.groups_on else None,
         )
         self.scheduler = Scheduler(
             Parts(
@@ -131,6 +139,7 @@ class Service:
                 event=self._event(""),
                 current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
+                group_conditions=self._group_conditions() if self.groups_on else None,
             )
         )
         self._late_bind(frameworks, queue)
@@ -230,6 +239,23 @@ class Service:
                 if now.metadata.resource_version == version:
                     raise
                 version = now.metadata.resource_version
+
+    @property
+    def groups_on(self) -> bool:
+        """Whether the members of a group are decided together."""
+        return self.effective.gates.get("GenericWorkload", False)
+
+    def _group_conditions(self) -> GroupConditions:
+        """The condition has the name that the server's version of PodGroup gives it."""
+        found = self.client.versions.get(PodGroup)
+        newest = found is not None and found.version == POD_GROUPS.version
+        name = POD_GROUP_INITIALLY_SCHEDULED if newest else POD_GROUP_SCHEDULED
+        return GroupConditions(self._patch_group, self.metrics.dropped_patches.inc, name)
+
+    async def _patch_group(self, group: PodGroup, patch: dict[str, Any]) -> None:
+        meta = group.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        await self.client.patch(PodGroup, meta.name, body, meta.namespace, kind=PatchType.MERGE, subresource="status")
 
     def _add_handlers(
         self, handlers: EventHandlers, frameworks: Mapping[str, Framework], missing: frozenset[type[ApiObject]]

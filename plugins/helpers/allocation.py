@@ -46,6 +46,17 @@ class Strategy:
         self.by_ratio = strategy.type == "RequestedToCapacityRatio"
         self._many, self._one = _resource_scores(strategy)
 
+    def utilisation(self, nodes: Nodes) -> float:
+        """How full all these nodes are together, 0..100: the weighted mean over the resources that they offer."""
+        total, weights = 0, 0
+        for resource, weight in self.resources:
+            offered = int(np.sum(nodes.allocatable(resource)))
+            if offered:
+                used = min(int(np.sum(nodes.requested(resource))), offered)
+                total += weight * (used * MAX_NODE_SCORE // offered)
+                weights += weight
+        return float(total // weights) if weights else 0.0
+
     def score(self, shape: PodShape, nodes: Nodes) -> Vector:
         """The weighted mean over the resources that a node offers."""
         capacities = nodes.snapshot.index(Capacities)

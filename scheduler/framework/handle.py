@@ -22,6 +22,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.framework.extender import Extender
+    from scheduler.framework.pod_groups import GroupRun
 
 
 class Lister(Protocol):
@@ -139,6 +140,8 @@ class Handle:
     preemption_attempted: Callable[[], None] = field(default=lambda: None)
     #: observes the other preemption metrics once the victims are evicted
     preemption_done: PreemptionObserver = field(default=lambda victims, result, seconds: None)
+    #: set while a pod group is being decided
+    group: GroupRun | None = None
     #: set by the framework once it is built
     dry_run: DryRun = field(init=False)
 
