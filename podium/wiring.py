@@ -127,7 +127,7 @@ class Service:
             asyncio.get_running_loop().time,
             self._queue_config(),
             Observers(self.metrics.incoming_observer(), self.metrics.observe_event, self.metrics.observe_hint),
-            self.snapshot.index(PodGroups) if self.groups_on else None,
+            self.snapshot.index(PodGroups) if self._gate("GenericWorkload") or self._gate("GangScheduling") else None,
         )
         self.scheduler = Scheduler(
             Parts(
@@ -139,7 +139,7 @@ class Service:
                 event=self._event(""),
                 current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
-                group_conditions=self._group_conditions() if self.groups_on else None,
+                group_conditions=self._group_conditions() if self._gate("GenericWorkload") else None,
             )
         )
         self._late_bind(frameworks, queue)
@@ -240,10 +240,8 @@ class Service:
                     raise
                 version = now.metadata.resource_version
 
-    @property
-    def groups_on(self) -> bool:
-        """Whether the members of a group are decided together."""
-        return self.effective.gates.get("GenericWorkload", False)
+    def _gate(self, name: str) -> bool:
+        return self.effective.gates.get(name, False)
 
     def _group_conditions(self) -> GroupConditions:
         """The condition has the name that the server's version of PodGroup gives it."""

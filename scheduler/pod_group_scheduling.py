@@ -138,7 +138,7 @@ class GroupScheduling:
         """One group cycle for the popped pod and all its siblings that can be tried."""
         started = perf_counter()
         items = []
-        for item in (first, *self._side.queue.pop_siblings(first)):
+        for item in self._side.queue.pop_siblings(first):
             if self._side.skip(item):
                 self._side.queue.done(item.uid)
             else:

@@ -54,13 +54,19 @@ class Groups:
     def __init__(self, handle: Handle) -> None:
         self._pod_groups: Lister = handle.listers(PodGroup.KIND)
         self._workloads: Lister = handle.listers(Workload.KIND)
+        #: what was read of an object, as long as it is the same object; asked for every member in a cycle
+        self._last: tuple[PodGroup, Group] | None = None
 
     def of(self, pod: Pod) -> Group | None:
         """The pod's group; None where it belongs to none, or the object is not there."""
         namespace, spec = pod.metadata.namespace, pod.spec
         if spec.scheduling_group is not None and spec.scheduling_group.pod_group_name:
             obj: PodGroup | None = self._pod_groups.get(spec.scheduling_group.pod_group_name, namespace)
-            return None if obj is None else _of_object(group_key(pod), obj)
+            if obj is None:
+                return None
+            if self._last is None or self._last[0] is not obj:
+                self._last = (obj, _of_object(group_key(pod), obj))
+            return self._last[1]
         if spec.workload_ref is None:
             return None
         workload: Workload | None = self._workloads.get(spec.workload_ref.name, namespace)

@@ -386,17 +386,20 @@ class SchedulingQueue:
         return item
 
     def pop_siblings(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
-        """The other members of a popped pod's group, wherever they wait; gated ones stay (facts B3)."""
+        """A popped pod with the other members of its group, wherever they wait, as they arrived; gated ones stay."""
         assert self._groups is not None, "groups are not scheduled as such"
-        siblings = []
+        found = []
         for uid in self._groups.of(group_key(first.pod)).pending:
+            if uid == first.uid:
+                found.append(first)
+                continue
             item = self._active.remove(uid) or self._backoff.remove(uid)
             if item is None and uid in self._unschedulable and not self._unschedulable[uid].gated:
                 item = self._unschedulable.pop(uid)
             if item is not None:
                 self._take_off(item)
-                siblings.append(item)
-        return siblings
+                found.append(item)
+        return found or [first]
 
     async def pop(self) -> QueuedPodInfo | None:
         """Wait for the next pod; None after `close`."""
