@@ -34,7 +34,7 @@ def validate(
 ) -> Iterator[Finding]:
     """Yield everything that is wrong, in the order of the fields."""
     yield from _numbers(effective)
-    yield from _leader_election(effective.leader_election)
+    yield from leader_election(effective.leader_election)
     if effective.client_connection.burst < 0:
         yield invalid(("clientConnection", "burst"), effective.client_connection.burst, "must be 0 or more")
     for index, profile in enumerate(written.profiles):
@@ -81,7 +81,8 @@ def _numbers(configuration: Configuration) -> Iterator[Finding]:
         yield invalid(("podMaxBackoffSeconds",), longest, f"must be podInitialBackoffSeconds ({initial}) or more")
 
 
-def _leader_election(election: LeaderElection) -> Iterator[Finding]:
+def leader_election(election: LeaderElection) -> Iterator[Finding]:
+    """Faults of the lease; those of the command line as well."""
     if not election.leader_elect:
         return
     lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period

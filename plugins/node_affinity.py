@@ -51,6 +51,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     name = "NodeAffinity"
     scope = Scope.NODE
+    bounded = True
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 

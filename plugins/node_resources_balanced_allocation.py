@@ -18,7 +18,8 @@ from config.types import NodeResourcesBalancedAllocationArgs
 from kube.api.core import Pod
 from plugins.helpers import amounts
 from plugins.helpers.allocation import NATIVE, real_requests
-from plugins.helpers.amounts import Capacities, as_vector
+from plugins.helpers.amounts import PAIR, Capacities, as_vector
+from plugins.helpers.kept_rows import KeptRows
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Scope, ScorePlugin
@@ -29,6 +30,7 @@ from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 HALF = MAX_NODE_SCORE // 2
+HIGHEST_START = HALF + MAX_NODE_SCORE
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -42,32 +44,29 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         super().__init__(args, handle)
         args = args or NodeResourcesBalancedAllocationArgs()
         self.resources = tuple(spec.name for spec in args.resources)
-        #: resources -> (version of the snapshot, evenness of all rows as they are)
-        self._kept: dict[tuple[str, ...], tuple[int, Vector]] = {}
+        self._is_pair = self.resources == PAIR
+        #: resources -> what the score starts from: 150 less how even the nodes are used as they are
+        self._starts: dict[tuple[str, ...], KeptRows] = {}
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """SKIP for pods that request none of the resources: they would all gather on the most even node."""
         return None if any(self._wanted(state.pod_info.shape).values()) else SKIP
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
-        """50 + (50 + with − without) / 2, in Go's integers."""
-        wanted = self._wanted(state.pod_info.shape)
-        score = self._evenness(nodes, wanted)
-        score -= self._evenness_as_is(nodes, tuple(wanted))
-        score += HALF
-        score /= 2
-        np.floor(score, out=score)
-        score += HALF
-        return score
+        """50 + (50 + with − without) / 2 in Go's integers; 50 is 100 / 2, so it can be added before."""
+        shape = state.pod_info.shape
+        wanted = self._wanted(shape)
+        capacity = nodes.snapshot.index(Capacities).pair(nodes) if self._is_pair else None
+        score = self._evenness(nodes, wanted) if capacity is None else _evenness_of_pair(nodes, shape, capacity)
+        score += self._start(nodes, tuple(wanted))
+        score *= 0.5
+        return np.floor(score, out=score)
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The same formula for one node."""
         wanted = self._wanted(state.pod_info.shape)
-        offered = [
-            (node.requested.get(r, 0), n, node.allocatable[r]) for r, n in wanted.items() if node.allocatable.get(r)
-        ]
-        with_pod = evenness_of_one([(requested + amount) / capacity for requested, amount, capacity in offered])
-        without_pod = evenness_of_one([requested / capacity for requested, _, capacity in offered])
+        with_pod = evenness_of_one(_shares(node, wanted))
+        without_pod = evenness_of_one(_shares(node, dict.fromkeys(wanted, 0)))
         return HALF + (HALF + with_pod - without_pod) // 2
 
     def _wanted(self, shape: PodShape) -> Mapping[str, int]:
@@ -86,18 +85,43 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             offered.append(capacity.offered)
         return evenness(shares, offered)
 
-    def _evenness_as_is(self, nodes: Nodes, resources: tuple[str, ...]) -> Vector:
-        """How even the nodes are used without the pod: the same for all pods, so only changed rows are computed."""
-        snapshot, nothing = nodes.snapshot, dict.fromkeys(resources, 0)
-        version, kept = self._kept.get(resources, (-1, np.zeros(0)))
-        if kept.size != snapshot.size or version < snapshot.node_epoch:
-            kept = self._evenness(snapshot.nodes, nothing)
-        elif version != snapshot.version:
-            rows = snapshot.changed_since(version)
-            kept[rows] = self._evenness(snapshot.select(rows), nothing)
-        self._kept[resources] = (snapshot.version, kept)
-        as_is: Vector = nodes.gather(kept)
-        return as_is
+    def _start(self, nodes: Nodes, resources: tuple[str, ...]) -> Vector:
+        """What does not depend on the pod, but for which resources it requests."""
+        kept = self._starts.get(resources)
+        if kept is None:
+            nothing = dict.fromkeys(resources, 0)
+            kept = self._starts[resources] = KeptRows(
+                lambda view: HIGHEST_START - self._evenness(view, nothing),
+                lambda node: HIGHEST_START - evenness_of_one(_shares(node, nothing)),
+            )
+        return kept.of(nodes)
+
+
+def _shares(node: NodeInfo, wanted: Mapping[str, int]) -> list[float]:
+    """The share of each resource that the node offers, with that much more requested."""
+    return [
+        (node.requested.get(resource, 0) + amount) / node.allocatable[resource]
+        for resource, amount in wanted.items()
+        if node.allocatable.get(resource)
+    ]
+
+
+def _evenness_of_pair(nodes: Nodes, shape: PodShape, capacity: Vector) -> Vector:
+    """`evenness` of cpu and memory with the pod, `(2, size)` at once.
+
+    (1 - |a - b| / 2) * 100 and (2 - |a - b|) * 50 are the same float, as halving is exact.
+    """
+    wanted = np.array([(float(shape.requests.get(resource, 0)),) for resource in PAIR])
+    first = nodes.snapshot.resource_index["cpu"]
+    shares = nodes.column("requested")[first : first + 2] + wanted
+    np.minimum(shares, capacity, out=shares)
+    np.divide(shares, capacity, out=shares)
+    even = np.subtract(shares[0], shares[1], out=shares[0])
+    np.abs(even, out=even)
+    np.subtract(2.0, even, out=even)
+    even *= HALF
+    whole: Vector = np.floor(even, out=even)
+    return whole
 
 
 def evenness_of_one(shares: Sequence[float]) -> int:

@@ -77,9 +77,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
         """Room for one more pod and for each of its requests."""
+        device_backed = _device_backed(state)
         mask: Mask = nodes.free("pods") >= 1
         for resource, amount in self._requests(state):
-            mask &= _enough(nodes, resource, amount, _device_backed(state))
+            mask &= _enough(nodes, resource, amount, device_backed)
         return mask
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

@@ -9,6 +9,7 @@ Called by the framework; it never evicts: NoExecute on running pods is not a sch
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,21 @@ from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.snapshot import Nodes
+from scheduler.snapshot.topology import Recent
+
+#: lists of tolerations whose answers are kept
+MAX_TOLERATIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What one list of tolerations says about every taint set, by the set's code."""
+
+    #: `(sets,)` whether the set keeps the pod out; None: none does
+    tolerated: Mask | None
+    #: `(sets,)` float64, number of PreferNoSchedule taints that are not tolerated; None: none anywhere
+    unwanted: Vector | None
+    sets: int
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -31,6 +47,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     name = "TaintToleration"
     scope = Scope.NODE
+    bounded = True
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     reason = "node(s) had untolerated taint(s)"
@@ -38,6 +55,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self.comparison_operators = handle.gate("TaintTolerationComparisonOperators")
+        self._answers: Recent[tuple[Toleration, ...], _Answers] = Recent()
         self.events = (
             on(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, hint=self.became_tolerable),
             on(EventResource.POD, Action.UPDATE_POD_TOLERATION, hint=own_tolerations_changed),
@@ -45,9 +63,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | None:
         """One answer per taint set, looked up by the nodes."""
-        tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
-        tolerated = np.fromiter((self._tolerates(tolerations, taints) for taints in sets), np.bool_, len(sets))
-        return None if tolerated.all() else tolerated.take(nodes.taints)
+        tolerated = self._answers_to(pod.spec.tolerations, nodes).tolerated
+        return None if tolerated is None else tolerated.take(nodes.taints)
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rule for one node."""
@@ -62,9 +79,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float:
         """Number of PreferNoSchedule taints that no toleration matches; those of other effects never do."""
-        tolerations, sets = pod.spec.tolerations, nodes.snapshot.taint_sets.values
-        counts = np.fromiter((self._count(tolerations, taints) for taints in sets), np.float64, len(sets))
-        return counts.take(nodes.taints) if counts.any() else 0.0
+        unwanted = self._answers_to(pod.spec.tolerations, nodes).unwanted
+        return 0.0 if unwanted is None else unwanted.take(nodes.taints)
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         """Fewer is better."""
@@ -75,6 +91,20 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         tolerations = pod.spec.tolerations
         was_tolerated = old is not None and self._tolerates(tolerations, old.spec.taints)
         return queue_if(new is not None and not was_tolerated and self._tolerates(tolerations, new.spec.taints))
+
+    def _answers_to(self, tolerations: tuple[Toleration, ...], nodes: Nodes) -> _Answers:
+        """Kept until nodes have a taint set that no node had before."""
+        sets = nodes.snapshot.taint_sets.values
+        known = self._answers.get(tolerations)
+        if known is not None and known.sets == len(sets):
+            return known
+        tolerated = np.array([self._tolerates(tolerations, taints) for taints in sets], np.bool_)
+        unwanted = np.array([self._count(tolerations, taints) for taints in sets], np.float64)
+        answers = _Answers(None if tolerated.all() else tolerated, unwanted if unwanted.any() else None, len(sets))
+        self._answers.put(tolerations, answers)
+        if len(self._answers) > MAX_TOLERATIONS:
+            self._answers.pop_oldest()
+        return answers
 
     def _tolerates(self, tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
         return find_untolerated(taints, tolerations, comparison_operators=self.comparison_operators) is None

@@ -11,13 +11,16 @@ from kube.client.errors import ApiError
 from kube.client.leader_election import LeadershipLost
 from podium.http import PortError
 from podium.output import fail
+from podium.serving.certificates import CertificateError
 
 
 class UnusableServerError(Exception):
     """The API server cannot be reached, or refuses us, at start; the message is one line."""
 
 
-EXPECTED = (UnusableServerError, PortError, CredentialsError, LeadershipLost, ApiError)
+EXPECTED = (UnusableServerError, PortError, CertificateError, CredentialsError, LeadershipLost, ApiError)
+#: what the command line or a file got wrong
+BAD_INPUT = (CredentialsError, CertificateError)
 
 
 def run_loop(main: Coroutine[Any, Any, int], *, fast: bool = True) -> int:
@@ -26,7 +29,7 @@ def run_loop(main: Coroutine[Any, Any, int], *, fast: bool = True) -> int:
         with asyncio.Runner(loop_factory=_loop_factory() if fast else None) as runner:
             return runner.run(main)
     except EXPECTED as problem:
-        return fail(problem, 2 if isinstance(problem, CredentialsError) else 1)
+        return fail(problem, 2 if isinstance(problem, BAD_INPUT) else 1)
     except BaseExceptionGroup as group:
         expected, rest = group.split(EXPECTED)
         if rest is not None or expected is None:

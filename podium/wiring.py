@@ -20,7 +20,6 @@ from typing import Any
 
 from config.types import Configuration
 from kube.api.core import Node, Pod
-from kube.api.meta import ApiObject
 from kube.api.resources import POD_GROUPS, RESOURCES
 from kube.api.workload import PodGroup
 from kube.client.discovery import Discovery
@@ -31,7 +30,7 @@ from kube.client.leader_election import ElectionConfig, LeaderElector, Leadershi
 from kube.client.rest import Client, PatchType, Selection
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
-from podium.informer_listers import InformerListers
+from podium.informer_listers import InformerLister, InformerListers
 from podium.plugin_client import PluginClient
 from podium.sharing import Sharing
 from scheduler.cache import SchedulerCache
@@ -41,6 +40,7 @@ from scheduler.extender import HTTPExtender, in_order
 from scheduler.framework.cluster_event import EventResource
 from scheduler.framework.handle import EventFunction, Handle
 from scheduler.framework.meter import Meter
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.registry import build_framework
 from scheduler.framework.runtime import Framework
@@ -53,7 +53,12 @@ from scheduler.pod_group_scheduling import (
 )
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
-from scheduler.queue.scheduling_queue import Observers, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import (
+    MAX_IN_UNSCHEDULABLE_PODS_DURATION,
+    Observers,
+    QueueConfig,
+    SchedulingQueue,
+)
 from scheduler.scheduler import Parts, Scheduler
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.status_patches import StatusPatches
@@ -66,8 +71,15 @@ PODS = Selection(field_selector="status.phase!=Succeeded,status.phase!=Failed")
 DEFAULT_QPS = 50.0
 #: seconds that events which are still to be written may take at the end
 FLUSH_TIMEOUT = 5.0
-_HANDLED = frozenset({EventResource.POD, EventResource.NODE, EventResource.WILDCARD})
-_TYPES: dict[str, type[ApiObject]] = {resource.listed_as: resource.type for resource in RESOURCES}
+_HANDLED = frozenset(
+    {
+        EventResource.POD,
+        EventResource.ASSIGNED_POD,
+        EventResource.UNSCHEDULED_POD,
+        EventResource.NODE,
+        EventResource.WILDCARD,
+    }
+)
 
 
 @dataclass(slots=True)
@@ -77,17 +89,20 @@ class Options:
     leader_elect: bool = True
     seed: int | None = None
     identity: str = ""
+    max_in_unschedulable: float = MAX_IN_UNSCHEDULABLE_PODS_DURATION
 
 
 class Service:
     """podium, running. Owner: a command."""
 
-    def __init__(self, client: Client, effective: Effective, options: Options | None = None) -> None:
+    def __init__(
+        self, client: Client, effective: Effective, options: Options | None = None, metrics: Metrics | None = None
+    ) -> None:
         self.client = client
         self.configuration: Configuration = effective.value
         self.effective = effective
         self.options = options or Options()
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.snapshot = Snapshot()
         self.cache = SchedulerCache(self.snapshot)
         self.discovery = Discovery(client)
@@ -114,11 +129,13 @@ class Service:
         gc.freeze()
         missing = await self.discovery.choose(*(resource.type for resource in RESOURCES))
         await self.recorder.choose_api(self.discovery)
-        self._listers = InformerListers(self.factory, missing)
+        self._listers = InformerListers(self.client, self.factory, missing)
         pods = self.factory.informer(Pod, PODS, Sharing().pod)
-        self._listers.use("Pod", pods.indexer)
+        self._listers.use("Pod", pods)
         nominator, waiting = Nominator(), WaitingPods()
         frameworks = self._frameworks(nominator, waiting)
+        heard = self._heard_of(frameworks)
+        await self._listers.look(self.discovery)
         hooks = {name: hooks_of(framework) for name, framework in frameworks.items()}
         queue = SchedulingQueue(
             lambda pod: hooks.get(pod.spec.scheduler_name),
@@ -144,7 +161,7 @@ class Service:
         )
         self._late_bind(frameworks, queue)
         handlers = EventHandlers(self.cache, queue, waiting, frameworks.keys())
-        self._add_handlers(handlers, frameworks, missing)
+        self._add_handlers(handlers, heard)
         nodes = self.factory.informer(Node)
         self.debugger = Debugger(
             self.cache,
@@ -159,6 +176,7 @@ class Service:
     def _frameworks(self, nominator: Nominator, waiting: WaitingPods) -> dict[str, Framework]:
         rng = random.Random(self.options.seed)
         extenders = self._extenders()
+        metrics = PluginMetrics(self.metrics.registry)
         frameworks = {}
         for profile in self.configuration.profiles:
             name = profile.scheduler_name
@@ -169,6 +187,7 @@ class Service:
                 nominator=nominator,
                 waiting_pods=waiting,
                 feature_gates=self.effective.gates,
+                metrics=metrics,
                 random=rng,
                 now=time.time,
                 client=self.plugin_client,
@@ -205,6 +224,7 @@ class Service:
         return QueueConfig(
             initial_backoff=self.configuration.pod_initial_backoff_seconds,
             max_backoff=self.configuration.pod_max_backoff_seconds,
+            max_in_unschedulable=self.options.max_in_unschedulable,
             pop_from_backoff=self.effective.gates.get("SchedulerPopFromBackoffQ", True),
         )
 
@@ -255,21 +275,26 @@ class Service:
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         await self.client.patch(PodGroup, meta.name, body, meta.namespace, kind=PatchType.MERGE, subresource="status")
 
-    def _add_handlers(
-        self, handlers: EventHandlers, frameworks: Mapping[str, Framework], missing: frozenset[type[ApiObject]]
-    ) -> None:
+    def _heard_of(self, frameworks: Mapping[str, Framework]) -> dict[str, InformerLister]:
+        """The listers of what plugins want to hear of, whether or not one of them reads it."""
+        heard = {}
+        for kind in sorted(_event_kinds(frameworks)):
+            try:
+                heard[kind] = self._listers.first(kind)
+            except ValueError as error:
+                log.warning("plugins registered for events that podium cannot see: %s", error)
+        return heard
+
+    def _add_handlers(self, handlers: EventHandlers, heard: Mapping[str, InformerLister]) -> None:
         pods = self.factory.informer(Pod, PODS)
         pods.add_handler(add=handlers.add_pod, update=handlers.update_pod, delete=handlers.delete_pod)
         drop = self.scheduler.drop_patches
         pods.add_handler(add=drop, filter=lambda pod: bool(pod.spec.node_name))
         nodes = self.factory.informer(Node)
         nodes.add_handler(add=handlers.add_node, update=handlers.update_node, delete=handlers.delete_node)
-        for kind in sorted(_event_kinds(frameworks)):
-            type_ = _TYPES.get(kind)
-            if type_ is not None and type_ not in missing:
-                add, update, delete = handlers.others(kind)
-                self._listers(kind)
-                self.factory.informer(type_).add_handler(add=add, update=update, delete=delete)
+        for kind, lister in heard.items():
+            add, update, delete = handlers.others(kind)
+            lister.add_handler(add=add, update=update, delete=delete)
 
     # --- running ------------------------------------------------------------------------------------------
 
@@ -281,6 +306,7 @@ class Service:
                     group.create_task(self.client.credentials.keep_fresh(), name="credentials"),
                     group.create_task(self.recorder.run(), name="event recorder"),
                     group.create_task(self.debugger.run(), name="cache comparison"),
+                    group.create_task(self._listers.look_again(self.discovery), name="missing resources"),
                 ]
                 if self.waits_for_lease or await self._unless_stopped(self._sync(group)):
                     await self._schedule(group)
@@ -304,6 +330,7 @@ class Service:
     async def _sync(self, group: asyncio.TaskGroup) -> None:
         self._informers = group.create_task(self._run_informers(), name="informers")
         await self.factory.wait_for_sync()
+        await self._listers.wait_for_sync()
         # What was listed stays for good: the collector need not look at it again. It is not asked to look once more
         # before, for that would hold the loop for longer than anything else does.
         gc.freeze()

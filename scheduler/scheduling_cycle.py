@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduler import score_log
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis, Refused
 from scheduler.framework.plugin import PostFilterResult
@@ -138,6 +139,8 @@ def rank(framework: Framework, attempt: Attempt, rows: Codes, extra: Vector | No
     if extra is not None:
         total += extra
     attempt.scores = scores
+    if score_log.wanted():
+        score_log.write(attempt.pod_info.key, scores)
     best = (total == total.max()).nonzero()[0]
     # Uniform among the best: neither row order nor history may leak into the choice.
     pick = best[0] if len(best) == 1 else best[int(framework.handle.random.random() * len(best))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kube.api.meta import ApiObject
 from kube.client.indexer import Indexer, object_key
 from simulator.load import ClusterObjects
 
@@ -38,6 +39,18 @@ class ObjectLister:
             self._indexes.add(index)
             self.indexer.add_index(index, function)
 
+    def add_handler(
+        self,
+        *,
+        add: Callable[[Any], None] | None = None,
+        update: Callable[[Any, Any], None] | None = None,
+        delete: Callable[[Any, bool], None] | None = None,
+    ) -> None:
+        """What is there is told, as adds; files do not change."""
+        if add is not None:
+            for obj in self.indexer.list():
+                add(obj)
+
     @property
     def version(self) -> int:
         """Counts changes of the objects."""
@@ -52,6 +65,6 @@ class ObjectListers:
         self._listers["Node"] = ObjectLister(objects.nodes)
         self._listers["Pod"] = ObjectLister(objects.pods)
 
-    def __call__(self, kind: str) -> ObjectLister:
-        """The lister of a kind."""
-        return self._listers.setdefault(kind, ObjectLister())
+    def __call__(self, resource: str, type_: type[ApiObject] | None = None) -> ObjectLister:
+        """The lister of a kind. Resources that podium has no types for are not read from files: theirs are empty."""
+        return self._listers.setdefault(resource, ObjectLister())

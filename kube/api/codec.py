@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import field
 
-from kube.api.meta import ApiObject, ListMeta, Object
+from kube.api.custom import CustomObject
+from kube.api.meta import ApiObject, ListMeta, Object, ObjectMeta
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ def decode(data: bytes | msgspec.Raw, type_: type[T]) -> T:
     """The object in `data`; DecodeError if it is none of that type."""
     decoder = _decoders.get(type_)
     if decoder is None:
+        if issubclass(type_, CustomObject):
+            return convert(_parse(data, type_), type_)
         decoder = _decoders[type_] = msgspec.json.Decoder(type_)
     try:
         return cast("T", decoder.decode(data))
@@ -63,6 +66,8 @@ def decode(data: bytes | msgspec.Raw, type_: type[T]) -> T:
 
 def convert(obj: Any, type_: type[T]) -> T:
     """The same from plain dicts and lists, as a YAML file gives them."""
+    if issubclass(type_, CustomObject):
+        return cast("T", _custom(obj, type_))
     try:
         return msgspec.convert(obj, type_)
     except msgspec.ValidationError:
@@ -88,7 +93,7 @@ def decode_list(data: bytes, type_: type[T]) -> tuple[ListMeta, list[T], list[De
 
 def encode(obj: Any) -> bytes:
     """JSON of an object or of anything made of plain values; typed objects get their apiVersion and kind."""
-    body = _encode(obj)
+    body = _encode(obj.body if isinstance(obj, CustomObject) else obj)
     if not isinstance(obj, ApiObject) or not obj.KIND:
         return body
     head = f'{{"apiVersion":"{obj.API_VERSION}","kind":"{obj.KIND}"'.encode()
@@ -98,6 +103,15 @@ def encode(obj: Any) -> bytes:
 def to_builtins(obj: Any) -> Any:
     """Plain dicts and lists with the wire's names, apiVersion and kind included."""
     return msgspec.json.decode(encode(obj))
+
+
+def _custom(obj: Any, type_: type[CustomObject]) -> CustomObject:
+    """Plain dicts, but for who has written which field: that is often most of an object, and nobody reads it."""
+    meta = obj.get("metadata") if isinstance(obj, dict) else None
+    if not isinstance(meta, dict):
+        raise DecodeError(f"{_kind(type_)}: expected an object with metadata")
+    meta = {key: value for key, value in meta.items() if key != "managedFields"}
+    return type_(metadata=convert(meta, ObjectMeta), body={**obj, "metadata": meta})
 
 
 def _parse(data: bytes | msgspec.Raw, type_: Any) -> Any:
@@ -137,6 +151,7 @@ def _explain(error: msgspec.ValidationError, obj: Any, type_: Any) -> str:
 
 
 def _kind(type_: Any) -> str:
+    """CustomObject types are named after their resource."""
     return getattr(type_, "KIND", "") or getattr(type_, "__name__", str(type_))
 
 

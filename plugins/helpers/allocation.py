@@ -18,7 +18,8 @@ import numpy as np
 from config.types import ScoringStrategy, UtilizationShapePoint
 from kube.api.pod_requests import is_scalar_resource
 from plugins.helpers import amounts
-from plugins.helpers.amounts import Amounts, Capacities
+from plugins.helpers.amounts import PAIR, Amounts, Capacities, as_vector
+from plugins.helpers.kept_rows import KeptRows
 from scheduler.framework.plugin import MAX_NODE_SCORE
 from scheduler.snapshot.columns import Vector
 from scheduler.snapshot.node_info import NodeInfo
@@ -37,7 +38,7 @@ OneScore = Callable[[int, int], int]
 
 
 class Strategy:
-    """How good a node is, given its requested amounts and capacities. Immutable."""
+    """How good a node is, given its requested amounts and capacities. Owner: the plugin that scores by it."""
 
     def __init__(self, strategy: ScoringStrategy) -> None:
         #: (resource, weight)
@@ -45,6 +46,11 @@ class Strategy:
         #: RequestedToCapacityRatio rounds, and leaves out resources that score 0
         self.by_ratio = strategy.type == "RequestedToCapacityRatio"
         self._many, self._one = _resource_scores(strategy)
+        #: the default: what is left of cpu and memory
+        self._by_what_is_left = strategy.type == "LeastAllocated" and [r for r, _ in self.resources] == list(PAIR)
+        self._left = KeptRows(_left_percent, _left_percent_of_one)
+        self._weights = [float(weight) for _, weight in self.resources]
+        self._weight = sum(self._weights)
 
     def utilisation(self, nodes: Nodes) -> float:
         """How full all these nodes are together, 0..100: the weighted mean over the resources that they offer."""
@@ -59,6 +65,24 @@ class Strategy:
 
     def score(self, shape: PodShape, nodes: Nodes) -> Vector:
         """The weighted mean over the resources that a node offers."""
+        capacity = nodes.snapshot.index(Capacities).pair(nodes) if self._by_what_is_left else None
+        return self._mean(shape, nodes) if capacity is None else self._mean_left(shape, nodes, capacity)
+
+    def _mean_left(self, shape: PodShape, nodes: Nodes, capacity: Vector) -> Vector:
+        """The same as `_mean` for the default strategy, with less to do: `(2, size)` at once, from kept numbers."""
+        wanted = np.array(((MAX_NODE_SCORE * shape.non_zero_cpu,), (MAX_NODE_SCORE * shape.non_zero_memory,)), float)
+        left = np.subtract(self._left.of(nodes), wanted)
+        np.maximum(left, np.zeros(left.shape), out=left)
+        cpu, memory = amounts.divide(left, capacity)
+        if self._weight != len(PAIR):
+            cpu *= self._weights[0]
+            memory *= self._weights[1]
+        cpu += memory
+        cpu /= self._weight
+        mean: Vector = np.floor(cpu, out=cpu)
+        return mean
+
+    def _mean(self, shape: PodShape, nodes: Nodes) -> Vector:
         capacities = nodes.snapshot.index(Capacities)
         total = nodes.zeros
         # One number while all nodes offer all resources, else one per node.
@@ -66,7 +90,7 @@ class Strategy:
         for resource, weight, wanted in self._wanted(shape):
             capacity = capacities.of(nodes, resource)
             requested = amounts.scoring_requested(nodes, resource) + wanted
-            each = amounts.as_vector(self._many(requested, capacity.amounts))
+            each = as_vector(self._many(requested, capacity.amounts))
             counted: Any = 1.0
             if capacity.offered is not None:
                 each *= capacity.offered
@@ -136,6 +160,19 @@ def _least(requested: Amounts, capacity: Amounts) -> Amounts:
     np.maximum(left, np.zeros(left.shape, left.dtype), out=left)
     left *= MAX_NODE_SCORE
     return amounts.divide(left, capacity)
+
+
+def _left_percent(nodes: Nodes) -> Vector:
+    """`(2, size)` 100 times what is left of cpu and memory; whole, as the amounts are below 2^53 / 101."""
+    offered: Vector = np.array([nodes.allocatable(resource) for resource in PAIR])
+    offered -= nodes.column("non_zero")
+    offered *= MAX_NODE_SCORE
+    return offered
+
+
+def _left_percent_of_one(node: NodeInfo) -> tuple[int, int]:
+    cpu, memory = (node.allocatable.get(resource, 0) for resource in PAIR)
+    return MAX_NODE_SCORE * (cpu - node.non_zero_cpu), MAX_NODE_SCORE * (memory - node.non_zero_memory)
 
 
 def _least_one(requested: int, capacity: int) -> int:

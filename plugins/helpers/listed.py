@@ -1,7 +1,7 @@
 """Derived: something worked out from all objects of a kind, kept until one of them (or a node) changes.
 
 Plugins use it where an answer for every node rests on objects other than nodes and pods: limits in CSINodes,
-VolumeAttachments. A lister that does not count its changes (it has no `version`) is asked anew each time.
+VolumeAttachments.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class Derived(Generic[T]):
 
     def get(self) -> T:
         """The value as of now."""
-        version = getattr(self._lister, "version", None)
-        stamp = None if version is None else (version, self._snapshot.node_epoch, self._snapshot.size)
-        if self._value is None or stamp is None or stamp != self._stamp:
+        stamp = (self._lister.version, self._snapshot.node_epoch, self._snapshot.size)
+        if self._value is None or stamp != self._stamp:
             self._value = self._make()
             self._stamp = stamp
         return self._value

@@ -46,6 +46,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """Near the pods that the pod wants near, far from those it or they want far."""
 
     name = NAME
+    bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

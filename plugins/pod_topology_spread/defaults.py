@@ -6,10 +6,12 @@ Owner: the plugin of a profile. Reads Services, ReplicationControllers, ReplicaS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kube.api.core import Pod, Service
 from kube.api.labels import IN, Requirements, SelectorError, requirements_of
+from kube.api.meta import OwnerReference
 from scheduler.framework.handle import Lister
 from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.topology import Recent
@@ -21,26 +23,34 @@ OWNERS = {("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1"
 
 
 class DefaultSelectors:
-    """Pod shape to selector; parsed again only when one of the objects behind it was replaced."""
+    """Pod shape to selector; looked for again when Services or owners changed, parsed when one of them is another."""
 
     def __init__(self, listers: Callable[[str], Lister]) -> None:
         self._listers = listers
         listers("Service").add_index(BY_PAIR, _demanded_pair)
-        self._known: Recent[bytes, tuple[list[Any], Requirements]] = Recent()
+        self._known: Recent[bytes, _Known] = Recent()
 
     def of(self, shape: PodShape) -> Requirements:
         """Empty where the pod belongs to nothing."""
-        services = self._services(shape)
-        owner = self._owner(shape.pod)
-        sources = services if owner is None else [*services, owner]
         known = self._known.get(shape.key)
-        if known is not None and len(known[0]) == len(sources) and all(map(_same, known[0], sources)):
-            return known[1]
+        if known is not None and all(lister.version == version for lister, version in known.seen):
+            return known.selector
+        services, reference = self._services(shape), _controller(shape.pod)
+        seen = [(lister, lister.version) for lister in self._asked(reference)]
+        owner = None if reference is None else seen[-1][0].get(reference.name, shape.namespace)
+        sources = services if owner is None else [*services, owner]
+        if known is not None and len(known.sources) == len(sources) and all(map(_same, known.sources, sources)):
+            known.seen = seen
+            return known.selector
         selector = _selector(services, owner)
-        self._known.put(shape.key, (sources, selector))
+        self._known.put(shape.key, _Known(sources, selector, seen))
         if len(self._known) > MAX_SHAPES:
             self._known.pop_oldest()
         return selector
+
+    def _asked(self, reference: OwnerReference | None) -> list[Lister]:
+        services = self._listers("Service")
+        return [services] if reference is None else [services, self._listers(reference.kind)]
 
     def _services(self, shape: PodShape) -> list[Any]:
         lister, labels = self._listers("Service"), shape.labels
@@ -51,11 +61,22 @@ class DefaultSelectors:
             if service.spec.selector.items() <= labels.items()
         ]
 
-    def _owner(self, pod: Pod) -> Any | None:
-        owner = next((o for o in pod.metadata.owner_references if o.controller), None)
-        if owner is None or (owner.api_version, owner.kind) not in OWNERS:
-            return None
-        return self._listers(owner.kind).get(owner.name, pod.metadata.namespace)
+
+@dataclass(slots=True)
+class _Known:
+    """The selector of a shape. Owner: DefaultSelectors."""
+
+    #: the objects it was made of
+    sources: list[Any]
+    selector: Requirements
+    #: who was asked, and what state of theirs answered
+    seen: list[tuple[Lister, int]]
+
+
+def _controller(pod: Pod) -> OwnerReference | None:
+    """The controller, if it is of a kind that default constraints look at."""
+    owner = next((o for o in pod.metadata.owner_references if o.controller), None)
+    return owner if owner is not None and (owner.api_version, owner.kind) in OWNERS else None
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -63,6 +63,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     """Keep the difference between the fullest and the emptiest domain small."""
 
     name = NAME
+    bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

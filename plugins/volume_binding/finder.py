@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kube.api.core import PersistentVolume, PersistentVolumeClaim
-from kube.api.csi_migration import csi_affinity, is_migrated_on, plugin_of
+from kube.api.csi_migration import InTreePlugin, csi_affinity, is_migrated_on, plugin_of
 from kube.api.labels import Requirements, SelectorError, compile_selector, requirements_of
 from kube.api.node_affinity import match_node_selector
 from kube.api.storage import CSINode, CSIStorageCapacity, TopologySelectorTerm
 from kube.api.volumes import provisions, reachable, required_affinity, topology_allowed
 from plugins.helpers.label_rows import LabelRows, single_value
+from plugins.helpers.listed import Derived
 from plugins.volume_binding.claims import DelayedClaim, PodClaims
 from plugins.volume_binding.free_volumes import SEVERAL
 from scheduler.framework.handle import Handle
@@ -73,6 +74,9 @@ class Finder:
     def __init__(self, handle: Handle) -> None:
         self.csi_nodes = handle.listers("CSINode")
         self.rows = LabelRows(handle.snapshot)
+        self._snapshot = handle.snapshot
+        #: the rows by in-tree plugin
+        self._migrated: Derived[dict[str, Mask]] = Derived(self.csi_nodes, handle.snapshot, dict)
         #: capacity -> the object and its parsed topology: there may be one per node
         self._topologies: dict[str, tuple[CSIStorageCapacity, Requirements | None]] = {}
 
@@ -205,10 +209,17 @@ class Finder:
         plugin.handle(getattr(volume.spec, plugin.field), volume.metadata.labels)
         translated = csi_affinity(volume, plugin)
         by_driver = nodes.all if translated is None else nodes.gather(self.rows.by_node_selector(translated))
-        migrated = nodes.none
-        for i, info in nodes.infos():
-            migrated[i] = is_migrated_on(plugin, self.csi_nodes.get(info.name))
-        return np.where(migrated, by_driver, reached)
+        return np.where(nodes.gather(self._where_migrated(plugin)), by_driver, reached)
+
+    def _where_migrated(self, plugin: InTreePlugin) -> Mask:
+        """`(rows,)` looked up node by node, but only once until a CSINode or a node changes."""
+        masks = self._migrated.get()
+        migrated = masks.get(plugin.name)
+        if migrated is None:
+            migrated = masks[plugin.name] = self._snapshot.nodes.none
+            for row, info in self._snapshot.nodes.infos():
+                migrated[row] = is_migrated_on(plugin, self.csi_nodes.get(info.name))
+        return migrated
 
     def _allowed(self, delayed: DelayedClaim) -> Mask:
         """`(rows,)` where volumes of the class may be made."""

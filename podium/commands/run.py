@@ -5,19 +5,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from kube.client.auth import load_credentials
+from kube.client.auth import Credentials, load_credentials
 from kube.client.errors import ApiError
 from kube.client.rest import Client
-from podium.configuration import Effective, add_config_arguments, read_configuration
+from podium import flags, logs, run_options
 from podium.http import HttpServer
-from podium.logs import set_up
 from podium.output import fail
 from podium.recording import Recorder, RecordingError
+from podium.run_options import RunOptions
 from podium.running import UnusableServerError, run_loop
+from podium.serving.access import Access, Ages
+from podium.serving.client_metrics import ClientMetrics
+from podium.serving.guard import ClientCAs, Guard
+from podium.serving.more_metrics import register
+from podium.serving.process import Process
 from podium.wiring import Options, Service
+from scheduler.metrics import Metrics
 
 #: seconds the API server has to answer the first questions
 START_TIMEOUT = 60.0
@@ -27,43 +36,37 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Add the command to the program's parser."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "run",
+        allow_abbrev=False,
+        usage="podium run [options]",
         help="the scheduler service, against a cluster",
-        description="Schedule the pods of a cluster that name one of the configured profiles.",
+        description="Schedule the pods of a cluster that name one of the configured profiles. The options are those of "
+        "kube-scheduler: docs/options.md compares them one by one.",
     )
-    add_config_arguments(parser)
-    parser.add_argument(
-        "--kubeconfig", metavar="FILE", help="default: in-cluster, then KUBECONFIG, then ~/.kube/config"
-    )
-    parser.add_argument("--bind-address", default="0.0.0.0", metavar="IP", help="address of the HTTP endpoints")
-    parser.add_argument("--secure-port", "--port", dest="port", type=int, default=10259, metavar="N",
-                        help="port of the HTTP endpoints (default: 10259)")  # fmt: skip
-    parser.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, default=None,
-                        help="override leaderElection.leaderElect")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=None, metavar="N", help="decides ties; for reproducible runs")
-    parser.add_argument(
-        "-v", "--v", dest="verbosity", type=int, default=1, metavar="N", help="log verbosity, as klog's"
-    )
-    parser.add_argument("--record", metavar="DIR", help="keep what comes in and what is decided, for podium replay")
-    parser.add_argument("--record-limit", type=int, default=256, metavar="MIB",
-                        help="size of the recording; the oldest part goes (default: 256)")  # fmt: skip
+    flags.add_flags(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT; 1 if the API server cannot be used or the lease is lost, 2 for bad input."""
-    set_up(args.verbosity)
-    effective = read_configuration(args)
-    return run_loop(serve(args, effective))
+    options = run_options.read(args)
+    if args.write_config_to:
+        run_options.write_configuration(options.effective, args.write_config_to)
+        return 0
+    logs.set_up(args.v, args.vmodule, args.logging_format)
+    return run_loop(serve(args, options))
 
 
-async def serve(args: argparse.Namespace, effective: Effective) -> int:
+async def serve(args: argparse.Namespace, options: RunOptions) -> int:
     """The service and its endpoints, until a signal."""
-    connection = effective.value.client_connection
-    credentials = await load_credentials(args.kubeconfig or connection.kubeconfig or None)
-    options = Options(leader_elect=args.leader_elect is not False, seed=args.seed)
-    async with Client(credentials, qps=connection.qps, burst=connection.burst) as client:
-        service = Service(client, effective, options)
+    connection = options.effective.value.client_connection
+    credentials = await _credentials(args, connection.kubeconfig)
+    metrics = Metrics()
+    observer = ClientMetrics(metrics.registry).observer(credentials.server)
+    async with Client(credentials, qps=connection.qps, burst=connection.burst, on_answer=observer) as client:
+        service = Service(client, options.effective, _service_options(args), metrics)
+        lease = options.effective.value.leader_election.resource_name
+        register(metrics.registry, lease, lambda: service.elector)
         try:
             async with asyncio.timeout(START_TIMEOUT):
                 await service.build()
@@ -80,9 +83,57 @@ async def serve(args: argparse.Namespace, effective: Effective) -> int:
         except RecordingError as problem:
             return fail(problem)
         with recording:
-            async with HttpServer(service, args.bind_address, args.port):
+            async with _endpoints(args, options, service):
                 await service.run()
     return 0
+
+
+async def _credentials(args: argparse.Namespace, kubeconfig: str) -> Credentials:
+    if args.master and not args.config and not args.kubeconfig:
+        return Credentials(args.master, source="--master")
+    credentials = await load_credentials(args.kubeconfig or kubeconfig or None)
+    return replace(credentials, server=args.master) if args.master and not args.config else credentials
+
+
+def _service_options(args: argparse.Namespace) -> Options:
+    return Options(seed=args.seed, max_in_unschedulable=args.pod_max_in_unschedulable_pods_duration)
+
+
+@asynccontextmanager
+async def _endpoints(args: argparse.Namespace, options: RunOptions, service: Service) -> AsyncIterator[None]:
+    """The secure port, the plain one, or both; raises PortError and CertificateError."""
+    process = Process(flags.shown(args), options.effective.value.enable_profiling, args.disabled_metrics)
+    async with AsyncExitStack() as stack:
+        if options.secure_port is not None:
+            guard = await _guard(args, options, service.client, stack)
+            server = HttpServer(service, args.bind_address, options.secure_port, process, guard)
+            await stack.enter_async_context(server)
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            stack.callback(group.create_task(guard.keep_fresh(), name="serving certificates").cancel)
+        if options.plain_port is not None:
+            await stack.enter_async_context(HttpServer(service, args.address, options.plain_port, process))
+        yield
+
+
+async def _guard(args: argparse.Namespace, options: RunOptions, client: Client, stack: AsyncExitStack) -> Guard:
+    async def asking(kubeconfig: str | None) -> Client:
+        """Reviews are not held back by the rate of the scheduler's own requests."""
+        if not kubeconfig:
+            return client.with_rate(-1, 0)
+        credentials = await load_credentials(kubeconfig)
+        return await stack.enter_async_context(Client(credentials, qps=-1, burst=0))
+
+    tokens, paths = await asking(args.authentication_kubeconfig), await asking(args.authorization_kubeconfig)
+    file = Path(args.client_ca_file) if args.client_ca_file else None
+    cas = ClientCAs(file, None if args.authentication_skip_lookup else tokens)
+    ages = Ages(
+        args.authentication_token_webhook_cache_ttl,
+        args.authorization_webhook_cache_authorized_ttl,
+        args.authorization_webhook_cache_unauthorized_ttl,
+    )
+    access = Access(tokens, paths, asyncio.get_running_loop().time, ages)
+    tolerate = args.authentication_tolerate_lookup_failure
+    return await Guard.build(options.tls, cas, access, args.authorization_always_allow_paths, tolerate=tolerate)
 
 
 def _recording(args: argparse.Namespace, service: Service) -> AbstractContextManager[Any]:

@@ -29,9 +29,10 @@ from scheduler.framework.refusals import Refusals
 from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
 from scheduler.framework.shape_patch import patch
 from scheduler.framework.status import Code, Status, error, unresolvable
-from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.snapshot import Nodes
 
 log = logging.getLogger(__name__)
 
@@ -157,6 +158,7 @@ class CyclePoints:
         if fresh:
             kept = [p for p in self._kept_filters if p.name not in state.skip_filter]
             entry.has_one_node_forms = self._has_one_node_forms
+            self._choose_asked(entry)
             status = shape_cache.fill_filters(entry, kept, state, found.nodes, self.meter)
             if status is None:
                 status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes, self.meter)
@@ -168,13 +170,19 @@ class CyclePoints:
         found.mask = entry.mask
         return status
 
+    def _choose_asked(self, entry: ShapeEntry) -> None:
+        """Who has to be asked in every cycle, for this shape."""
+        entry.asked_filters = [p for p in self._asked_filters if p.name not in entry.skip_filter]
+        entry.asked_pre_scores = [p for p in self._asked_pre_scores if p.name not in entry.skip_score]
+        entry.asked_scores = [(p, w) for p, w in self._asked_scores if p.name not in entry.skip_score]
+
     def _run_asked_filters(self, found: Feasibility, wanted: int | None) -> None:
         state, nodes = found.state, found.nodes
         pod = state.pod_info.pod
         if found.candidates is not None:
             found.mask = found.mask & found.candidates
         scalar = []
-        for plugin in self._asked_filters:
+        for plugin in found.entry.asked_filters:
             if plugin.name in state.skip_filter:
                 continue
             if plugin.is_scalar():
@@ -375,37 +383,54 @@ class CyclePoints:
     def prioritize(self, found: Feasibility, rows: Codes) -> Scores | Status:
         """PreScore, Score and NormalizeScore of the feasible rows. An ERROR status ends the attempt."""
         started = perf_counter()
-        entry, state = found.entry, found.state
-        pod = state.pod_info.pod
         view = found.nodes if len(rows) == found.nodes.size else self.snapshot.select(rows)
-        for pre in self._asked_pre_scores:
-            status = self.meter.call(pre.name, "PreScore", pre.pre_score, state, pod, view)
+        failed = self._run_pre_score(found, view)
+        if failed is not None:
+            return failed
+        scored = perf_counter()
+        self.observe("PreScore", "Success", scored - started)
+        scores = Scores(view, view.gather(found.entry.base) + found.entry.constant, found)
+        failed = self._add_kept_scores(scores) or self._add_asked_scores(scores)
+        if failed is not None:
+            return failed
+        self.observe("Score", "Success", perf_counter() - scored)
+        return scores
+
+    def _run_pre_score(self, found: Feasibility, view: Nodes) -> Status | None:
+        state = found.state
+        for plugin in found.entry.asked_pre_scores:
+            status = self.meter.call(plugin.name, "PreScore", plugin.pre_score, state, state.pod_info.pod, view)
             if status is not None and status.skip:
-                state.skip_score.add(pre.name)
+                state.skip_score.add(plugin.name)
             elif status is not None and not status.ok:
-                return shape_cache.score_error("PreScore", pre.name, status)
-        self.observe("PreScore", "Success", perf_counter() - started)
-        started = perf_counter()
-        total: Vector = view.gather(entry.base) + entry.constant
+                return shape_cache.score_error("PreScore", plugin.name, status)
+        return None
+
+    def _add_kept_scores(self, scores: Scores) -> Status | None:
+        """Kept scores that are not final before the feasible nodes are known."""
+        entry, view = scores.feasibility.entry, scores.view
         for i in entry.varying:
-            final = shape_cache.normalized(entry, i, state, view)
-            if (wrong := shape_cache.out_of_range(entry.scores[i][0].name, final, view)) is not None:
+            plugin, weight = entry.scores[i]
+            final = shape_cache.normalized(entry, i, scores.feasibility.state, view)
+            if not plugin.bounded and (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
-            total += entry.scores[i][1] * final
-        scores = Scores(view, total, found)
-        for plugin, weight in self._asked_scores:
+            scores.total += weight * final
+        return None
+
+    def _add_asked_scores(self, scores: Scores) -> Status | None:
+        state, view = scores.feasibility.state, scores.view
+        for plugin, weight in scores.feasibility.entry.asked_scores:
             if plugin.name in state.skip_score:
                 continue
-            answer = self.meter.call(plugin.name, "Score", plugin.score, state, pod, view)
+            answer = self.meter.call(plugin.name, "Score", plugin.score, state, state.pod_info.pod, view)
             if isinstance(answer, Status):
                 return shape_cache.score_error("Score", plugin.name, answer)
-            final = plugin.normalize(state, pod, shape_cache.as_vector(answer, view), view)
-            if (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
+            final = plugin.normalize(state, state.pod_info.pod, shape_cache.as_vector(answer, view), view)
+            if not plugin.bounded and (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
             scores.asked[plugin.name] = weighted = weight * final
-            total += weighted
-        self.observe("Score", "Success", perf_counter() - started)
-        return scores
+            scores.total += weighted
+        return None
 
 
 def _counts_for(nominated: PodInfo, pod_info: PodInfo) -> bool:

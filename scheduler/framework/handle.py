@@ -1,7 +1,8 @@
 """Handle: what a plugin may reach of the scheduler around it.
 
 Built once per profile by the wiring. Everything here is a protocol or a plain value, so that plugins do not
-depend on the client, the queue or the cache, and run unchanged offline.
+depend on the client, the queue or the cache, and run unchanged offline. The whole of it is told, with examples, in
+docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from kube.api.core import Pod
+from kube.api.meta import ApiObject
 from scheduler.framework.cluster_event import ClusterEvent
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.framework.status import Status
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.snapshot.node_info import NodeInfo
@@ -28,6 +34,10 @@ if TYPE_CHECKING:
 class Lister(Protocol):
     """Objects of one kind, from an informer's cache or from files."""
 
+    @property
+    def version(self) -> int:
+        """Counts changes of the objects."""
+
     def get(self, name: str, namespace: str = "") -> Any | None:
         """The object, or None."""
 
@@ -39,6 +49,30 @@ class Lister(Protocol):
 
     def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
         """Keep an index by a function of the object; adding the same name again changes nothing."""
+
+    def add_handler(
+        self,
+        *,
+        add: Callable[[Any], None] | None = None,
+        update: Callable[[Any, Any], None] | None = None,
+        delete: Callable[[Any, bool], None] | None = None,
+    ) -> Any:
+        """Call these on news; what is there already is told as adds. Offline nothing changes but by the simulation.
+
+        They are called before the pods that wait for the event are looked at, and must not wait. `delete` also
+        learns whether the final state is unknown.
+        """
+
+
+class Listers(Protocol):
+    """Informers' caches by resource; each is filled from the start, or from the first question on."""
+
+    def __call__(self, resource: str, type_: type[ApiObject] | None = None) -> Lister:
+        """The objects of a kind podium knows ("Pod"), or of any other resource ("foos.v1.example.com").
+
+        These are CustomObjects, or of a struct of the plugin's own. Empty where the server has no such resource.
+        Raises ValueError, of one line, for a name that is neither.
+        """
 
 
 class Client(Protocol):
@@ -117,12 +151,14 @@ class Handle:
 
     snapshot: Snapshot
     profile: str
-    #: kind ("PersistentVolumeClaim", "Namespace", "pods.example.com"…) -> its lister
-    listers: Callable[[str], Lister]
+    #: kind ("PersistentVolumeClaim") or "plural.version.group" -> its lister
+    listers: Listers
     nominator: Nominator
     waiting_pods: WaitingPods
     #: feature gate -> on?
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    #: series of the plugin's own, served with podium's
+    metrics: PluginMetrics = field(default_factory=PluginMetrics)
     random: random.Random = field(default_factory=random.Random)
     #: wall clock, seconds
     now: Callable[[], float] = field(default=lambda: 0.0)
@@ -144,6 +180,20 @@ class Handle:
     group: GroupRun | None = None
     #: set by the framework once it is built
     dry_run: DryRun = field(init=False)
+
+    def column(
+        self, name: str, function: Callable[[NodeInfo], float], dtype: DTypeLike = np.float64, *, by_pods: bool = False
+    ) -> str:
+        """Keep a column of the plugin's own in the snapshot; the answer is its key for `nodes.column(key)`.
+
+        `function` is asked about a node when that has changed; with `by_pods` also when pods came or went. Where it
+        raises, that is logged and the node's value is 0. A name is the profile's: another profile's is another column.
+        """
+        return self.snapshot.add_column(f"{self.profile}/{name}", function, dtype, by_pods=by_pods)
+
+    def node_changed(self, name: str) -> None:
+        """Something that columns or kept answers about this node come from has changed, beside the node itself."""
+        self.snapshot.touch(name)
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on."""

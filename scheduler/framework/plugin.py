@@ -97,7 +97,10 @@ class PreFilterPlugin(Plugin):
         raise NotImplementedError
 
     def ignores(self, shape: PodShape) -> bool:
-        """Whether it skips every pod of this shape, whatever the cluster; asked once a shape, saves `pre_filter`."""
+        """Whether it has nothing to do with pods of this shape, whatever the cluster; asked once a shape.
+
+        None of its points from PreFilter to Score is called for them then, and all nodes score 0.
+        """
         return False
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
@@ -124,7 +127,7 @@ class FilterPlugin(Plugin):
     def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status | None:
         """`(size,)` bool, True where the pod may go; None: to all of them. An ERROR status ends the attempt.
 
-        The runtime may keep the array and change it: it is a fresh one.
+        The runtime may keep the array and change it: it is a fresh one, or a view (a column), which is copied.
         """
         mask = nodes.none
         for i, info in nodes.infos():
@@ -221,7 +224,7 @@ class ScorePlugin(Plugin):
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | float | Status:
         """`(size,)` float64, whole numbers; one float where all nodes score the same.
 
-        The runtime may keep the array and change it: it is a fresh one.
+        The runtime may keep the array and change it: it is a fresh one, or a view (a column), which is copied.
         """
         scores = nodes.zeros
         for i, info in nodes.infos():

@@ -13,9 +13,10 @@ import enum
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.meter import Meter
@@ -31,6 +32,8 @@ from scheduler.framework.plugin import (
 from scheduler.framework.status import Status, error
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.snapshot import Nodes, Snapshot
+
+T = TypeVar("T", bound=np.generic)
 
 #: bytes all entries of one profile may take together
 MAX_BYTES = 16 * 2**20
@@ -58,6 +61,10 @@ class ShapeEntry:
     #: plugins whose PreFilter skips, whatever the cluster
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
+    #: plugins to ask in every cycle, in order
+    asked_filters: list[FilterPlugin] = field(default_factory=list)
+    asked_pre_scores: list[PreScorePlugin] = field(default_factory=list)
+    asked_scores: list[tuple[ScorePlugin, float]] = field(default_factory=list)
     filters: list[FilterPlugin] = field(default_factory=list)
     #: one mask a filter, `(rows,)` each
     masks: list[Mask] = field(default_factory=list)
@@ -129,12 +136,14 @@ def fill_pre_filters(
     for plugin in plugins:
         if plugin.ignores(pod_info.shape):
             entry.skip_filter.add(plugin.name)
+            entry.skip_score.add(plugin.name)
         elif plugin.scope is Scope.CLUSTER:
             entry.pre_filters.append((plugin, ASK))
         else:
-            before = set(state.data)
+            before = len(state.data)
             answer = meter.call(plugin.name, "PreFilter", plugin.pre_filter, state, pod_info.pod, nodes)
-            entry.data.update({key: state.data[key] for key in state.data.keys() - before})
+            if len(state.data) > before:
+                entry.data.update(list(state.data.items())[before:])
             if isinstance(answer, Status) and answer.skip:
                 entry.skip_filter.add(plugin.name)
             elif answer is not None:
@@ -154,7 +163,7 @@ def fill_filters(
         if mask is None and plugin.scope is Scope.NODE:
             continue
         entry.filters.append(plugin)
-        entry.masks.append(np.ones(nodes.size, np.bool_) if mask is None else mask)
+        entry.masks.append(np.ones(nodes.size, np.bool_) if mask is None else _own(mask))
         entry.mask &= entry.masks[-1]
     return None
 
@@ -164,8 +173,9 @@ def fill_scores(
 ) -> Status | None:
     """Ask the kept scores about all rows, and sum up those that are final as they are."""
     pod = state.pod_info.pod
-    entry.base = np.zeros(nodes.size)
     for plugin, weight in scores:
+        if plugin.name in entry.skip_score:
+            continue
         if isinstance(plugin, PreScorePlugin):
             status = meter.call(plugin.name, "PreScore", plugin.pre_score, state, pod, nodes)
             if status is not None and status.skip:
@@ -184,21 +194,32 @@ def fill_scores(
             entry.varying.append(len(entry.raw))
         elif not plugin.bounded and (wrong := out_of_range(plugin.name, answer, nodes)) is not None:
             return wrong
+        elif entry.base is None:
+            entry.base = weight * answer
         else:
             entry.base += answer if weight == 1 else weight * answer
         entry.scores.append((plugin, weight))
-        entry.raw.append(answer)
+        entry.raw.append(_own(answer))
+    if entry.base is None:
+        entry.base = nodes.zeros
     return None
+
+
+def _own(answer: NDArray[T]) -> NDArray[T]:
+    """An array that may be written to: a plugin may have answered with a column of the snapshot, which is a view."""
+    return answer if answer.flags.owndata and answer.flags.writeable else answer.copy()
 
 
 def _add_constant(
     entry: ShapeEntry, plugin: ScorePlugin, weight: float, raw: float, state: CycleState, nodes: Nodes
 ) -> None:
     """A raw score that is the same on all nodes is the same after normalising, whoever is feasible."""
-    first = nodes.snapshot.select(nodes.column("alive").nonzero()[0][:1])
-    final = plugin.normalize(state, state.pod_info.pod, np.full(first.size, raw), first)
-    entry.constants[plugin.name] = weight * float(final[0]) if final.size else 0.0
-    entry.constant = sum(entry.constants.values())
+    final = raw
+    if plugin.normalizes():
+        some = nodes.snapshot.select(np.array((next(iter(nodes.snapshot.row_of.values())),)))
+        final = float(plugin.normalize(state, state.pod_info.pod, np.array((raw,)), some)[0])
+    entry.constants[plugin.name] = weight * final
+    entry.constant += weight * final
 
 
 def filter_error(plugin: str, status: Status) -> Status:

@@ -19,6 +19,8 @@ Codes = NDArray[np.intp]
 
 #: 100·value stays exact under float64 division below this (engine notes: cap < 2^53/101)
 EXACT_LIMIT = 2**53 // 101
+#: from here on float64 does not hold every whole number
+WHOLE_LIMIT = 2**53
 
 #: resources every pod or node has something to do with, in their row order
 FIRST_RESOURCES = ("pods", "cpu", "memory", "ephemeral-storage")

@@ -201,7 +201,7 @@ class PodIndex:
 
     def said_about(self, shape: PodShape) -> Said:
         """What terms of running pods say about a pod."""
-        key = (shape.namespace, frozenset(shape.labels.items()))
+        key = shape.class_key
         namespace_labels = self.namespace_labels(shape.namespace)
         found = self._said.get(key)
         if found is not None and found.namespace_labels == namespace_labels:

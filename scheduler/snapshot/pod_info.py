@@ -78,6 +78,7 @@ class PodShape:
     __slots__ = (
         "__weakref__",
         "best_effort",
+        "class_key",
         "has_affinity",
         "host_ports",
         "key",
@@ -101,6 +102,8 @@ class PodShape:
         self.pod = pod
         self.namespace = namespace
         self.labels: Mapping[str, str] = pod.metadata.labels
+        #: by which terms of other pods know it
+        self.class_key = (namespace, frozenset(self.labels.items()))
         #: cpu in milliCPU, the rest in base units, as spec says (a pending pod is sized from spec)
         self.requests: Mapping[str, int] = _counted(pod_requests.pod_requests(pod))
         self.non_zero_cpu, self.non_zero_memory = pod_requests.non_zero_requests(pod)

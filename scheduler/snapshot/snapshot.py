@@ -9,18 +9,31 @@ Owner: SchedulerCache (it alone calls the methods under "reported by the cache")
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import DTypeLike
 
 from kube.api.core import Taint
-from scheduler.snapshot.columns import EXACT_LIMIT, FIRST_RESOURCES, Codes, Columns, LabelValues, Mask, Vector
+from scheduler.snapshot.columns import (
+    EXACT_LIMIT,
+    FIRST_RESOURCES,
+    WHOLE_LIMIT,
+    Codes,
+    Columns,
+    LabelValues,
+    Mask,
+    Vector,
+)
 from scheduler.snapshot.interning import Interner
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
+
+log = logging.getLogger(__name__)
 
 #: changes that are remembered one by one
 RECENT = 256
@@ -37,6 +50,22 @@ class RowIndex(Protocol):
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """A pod is no longer counted on this row."""
+
+
+class OwnColumn(NamedTuple):
+    """A plugin's own column: its key and what its values come from."""
+
+    key: str
+    function: Callable[[NodeInfo], float]
+    by_pods: bool
+
+    def value(self, info: NodeInfo) -> float:
+        """0 where the plugin has no answer: its bug must not stop the refresh, which all others wait for."""
+        try:
+            return self.function(info)
+        except Exception:
+            log.exception("column %s: no value for node %s", self.key, info.name)
+            return 0
 
 
 I = TypeVar("I", bound=RowIndex)  # noqa: E741
@@ -56,6 +85,8 @@ class Snapshot:
         self.resource_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_RESOURCES)}
         #: resources with a value too large for exact float64 division
         self.wide_resources: set[str] = set()
+        #: those of them with a value that float64 may not even hold
+        self.huge_resources: set[str] = set()
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
         self.label_values: dict[str, LabelValues] = {}
         #: (version, row) of the latest changes
@@ -63,6 +94,7 @@ class Snapshot:
         self._free_rows: list[int] = []
         self._dirty: dict[int, bool] = {}
         self._indexes: dict[type[Any], RowIndex] = {}
+        self._own: list[OwnColumn] = []
         self._columns = Columns()
         count = len(FIRST_RESOURCES)
         for name in ("allocatable", "requested", "free"):
@@ -149,6 +181,19 @@ class Snapshot:
                     codes[row] = label.code(info.labels.get(key))
         return label
 
+    def add_column(self, name: str, function: Callable[[NodeInfo], float], dtype: DTypeLike, *, by_pods: bool) -> str:
+        """Keep a column by a function of the node (`by_pods`: and of the pods on it); gives its key for `column`."""
+        key = f"own:{name}"
+        if key in self.trimmed:
+            raise ValueError(f"there is a column {name!r} already")
+        column = OwnColumn(key, function, by_pods)
+        self._columns.add(key, dtype)
+        values = self.trimmed[key]
+        for info in self.node_infos():
+            values[info.row] = column.value(info)
+        self._own.append(column)
+        return key
+
     # --- reported by the cache ----------------------------------------------------------------------------
 
     def add_node(self, info: NodeInfo) -> None:
@@ -169,6 +214,12 @@ class Snapshot:
         self._dirty[info.row] = True
         for index in self._indexes.values():
             index.node_changed(info.row, info)
+
+    def touch(self, name: str) -> None:
+        """What plugins know of a node beside the node itself changed: their columns and kept answers do not hold."""
+        row = self.row_of.get(name)
+        if row is not None:
+            self._dirty[row] = True
 
     def forget_answers(self) -> None:
         """Something beside nodes and pods changed that answers kept per pod shape depend on: none of them hold."""
@@ -220,6 +271,9 @@ class Snapshot:
                 if node_changed:
                     self._write_node(row, info)
                 self._write_pods(row, info)
+                for own in self._own:
+                    if node_changed or own.by_pods:
+                        self.trimmed[own.key][row] = own.value(info)
             if node_changed:
                 self.node_epoch = self.version
         self._dirty.clear()
@@ -234,6 +288,8 @@ class Snapshot:
         columns["taints"][row] = 0
         for label in self.label_values.values():
             columns[label.column][row] = LabelValues.ABSENT
+        for own in self._own:
+            columns[own.key][row] = 0
 
     def _write_node(self, row: int, info: NodeInfo) -> None:
         node = info.node
@@ -243,6 +299,8 @@ class Snapshot:
                 self._add_resource(name)
             if amount >= EXACT_LIMIT:
                 self.wide_resources.add(name)
+            if amount >= WHOLE_LIMIT:
+                self.huge_resources.add(name)
         columns = self.trimmed
         columns["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
         columns["alive"][row] = True
@@ -295,6 +353,11 @@ class Snapshot:
                     problems.append(f"{info.name}: requested {name} is stale")
                 if columns["allocatable"][i, row] != info.allocatable.get(name, 0):
                     problems.append(f"{info.name}: allocatable {name} is stale")
+            problems += [
+                f"{info.name}: column {own.key} is stale"
+                for own in self._own
+                if columns[own.key][row] != np.asarray(own.value(info), columns[own.key].dtype)
+            ]
         return problems
 
 

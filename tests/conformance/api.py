@@ -4,8 +4,9 @@ Used by the control plane's readiness checks, the fixtures and the conformance t
 """
 
 import asyncio
+import json
 import ssl
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -65,6 +66,17 @@ class Api:
             if "json" in response.headers.get("Content-Type", ""):
                 return Answer(response.status, await response.json())
             return Answer(response.status, {"text": await response.text()})
+
+    async def watch(self, path: str, resource_version: str) -> AsyncIterator[Json]:
+        """The events since that version, until the connection ends, whoever ends it."""
+        assert self._session is not None, "use `async with`"
+        params = {"watch": "1", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=60)
+        async with self._session.get(path, params=params, timeout=timeout, read_bufsize=2**21) as response:
+            if response.status != 200:
+                raise UnexpectedAnswerError(f"watching {path}: {response.status}")
+            async for line in response.content:
+                yield json.loads(line)
 
     async def _expect(self, status: range, method: str, path: str, *body: Any) -> Json:
         answer = await self.request(method, path, *body)

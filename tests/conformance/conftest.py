@@ -1,4 +1,5 @@
-"""Fixtures of the conformance tests: one real control plane for the session, its admin, and podium's own rights."""
+"""Fixtures of the conformance tests: one real control plane for the session, its admin, podium's own rights, and the
+figures that tests want to be read at the end of the run."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -52,3 +53,29 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 async def podium_kubeconfig(control_plane: ControlPlane) -> Path:
     """A kubeconfig of the ServiceAccount in deploy/, with exactly the rights given there."""
     return await apply_rbac(control_plane)
+
+
+class Figures:
+    """Lines for people, printed below the tests' results; owner: the session."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+
+_FIGURES = pytest.StashKey[Figures]()
+
+
+@pytest.fixture(scope="session")
+def figures(pytestconfig: pytest.Config) -> Figures:
+    return pytestconfig.stash.setdefault(_FIGURES, Figures())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    figures = config.stash.get(_FIGURES, None)
+    if figures is not None and figures.lines:
+        terminalreporter.section("figures")
+        for line in figures.lines:
+            terminalreporter.write_line(line)

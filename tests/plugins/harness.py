@@ -43,12 +43,19 @@ class ListedObjects:
     def __init__(self, objects: Iterable[ApiObject] = ()) -> None:
         self.objects: dict[tuple[str, str], Any] = {}
         self._indexes: dict[str, Callable[[Any], Iterable[str]]] = {}
+        self.version = 0
         for obj in objects:
             self.put(obj)
 
     def put(self, obj: Any) -> None:
         """Add or replace an object."""
         self.objects[obj.metadata.namespace, obj.metadata.name] = obj
+        self.version += 1
+
+    def remove(self, name: str, namespace: str = "") -> None:
+        """Take an object out."""
+        del self.objects[namespace, name]
+        self.version += 1
 
     def get(self, name: str, namespace: str = "") -> Any | None:
         return self.objects.get((namespace, name))

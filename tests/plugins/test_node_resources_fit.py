@@ -200,6 +200,7 @@ SMALL = make_pod("web", cpu="100m", memory="500Mi")
 UP = ((0, 0), (100, 10))
 DOWN = ((0, 10), (100, 0))
 ONLY_CPU = {"cpu": 1}
+PIB = 2**50
 
 
 @pytest.mark.parametrize(
@@ -235,6 +236,13 @@ ONLY_CPU = {"cpu": 1}
             make_pod("web"),
             100,
             id="ephemeral storage counts as requested, without a default",
+        ),
+        pytest.param(
+            strategy("LeastAllocated", resources={"memory": 1}),
+            {"memory": str(PIB + 47)},
+            make_pod("web", memory="776870935721443"),
+            30,
+            id="a share so close below 31 that float64 would make it 31",
         ),
         pytest.param(strategy("LeastAllocated", resources={"pods": 1}), {}, SMALL, 0, id="pods are no scored resource"),
         pytest.param(

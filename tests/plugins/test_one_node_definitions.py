@@ -8,7 +8,7 @@ of it (`Bench` asks for those). A round with removed nodes leaves rows without a
 import math
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -64,8 +64,26 @@ MI = 2**20
 GPU, BYTES = "example.com/gpu", "example.com/bytes"
 #: more than float64 can hold exactly
 HUGE = 2**60 + 1
+#: held exactly, but not 100 times as much
+WIDE = 2**50 + 1
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 IMAGES = {f"app{i}:1": (i + 1) * 150 * MI for i in range(5)}
+
+
+class Sizes(NamedTuple):
+    """What the nodes of a cluster offer."""
+
+    cpu: list[str]
+    memory: list[str]
+    most: int
+
+
+ORDINARY = Sizes(["1", "1930m", "4", "8"], ["1Gi", "4000000001", "8Gi"], HUGE)
+SIZES = (
+    ORDINARY,
+    ORDINARY._replace(cpu=["0", *ORDINARY.cpu], memory=["0", *ORDINARY.memory]),
+    ORDINARY._replace(memory=["1Gi", str(WIDE), str(WIDE - 1)], most=WIDE),
+)
 
 
 # --- random clusters ---------------------------------------------------------------------------------------------
@@ -75,16 +93,16 @@ def some(random: Random, choices: list[Any], most: int = 2) -> list[Any]:
     return random.sample(choices, random.randint(0, most))
 
 
-def random_node(random: Random, name: str) -> Node:
+def random_node(random: Random, name: str, sizes: Sizes) -> Node:
     extra = {GPU: str(random.randint(0, 4))} if random.random() < 0.5 else {}
     if random.random() < 0.3:
-        extra[BYTES] = str(random.choice([HUGE, HUGE - 1, 10**6]))
+        extra[BYTES] = str(random.choice([sizes.most, sizes.most - 1, 10**6]))
     if random.random() < 0.7:
         extra["ephemeral-storage"] = "10Gi"
     return make_node(
         name,
-        cpu=random.choice(["0", "1", "1930m", "4", "8"]),
-        memory=random.choice(["0", "1Gi", "4000000001", "8Gi"]),
+        cpu=random.choice(sizes.cpu),
+        memory=random.choice(sizes.memory),
         pods=random.choice(["1", "3", "110"]),
         extra=extra,
         zone=random.choice([None, "a", "b", "c"]),
@@ -142,17 +160,17 @@ def random_pod(random: Random, name: str, **fields: Any) -> Pod:
     )  # fmt: skip
 
 
-def change(random: Random, bench: Bench, round_: int) -> None:
+def change(random: Random, bench: Bench, round_: int, sizes: Sizes) -> None:
     """Nodes and pods come, change and go."""
     for i in range(random.randint(3, 30)):
         name = f"n{random.randint(0, 30)}"
         known = bench.cache.nodes.get(name)
         if known is None or known.node is None:
-            bench.cache.add_node(random_node(random, name))
+            bench.cache.add_node(random_node(random, name, sizes))
         elif random.random() < 0.3:
             bench.cache.remove_node(name)
         else:
-            bench.cache.update_node(random_node(random, name))
+            bench.cache.update_node(random_node(random, name, sizes))
         bench.cache.add_pod(random_pod(random, f"p{i}-{round_}", uid=f"uid-{i}-{random.randint(0, 2)}", node_name=name))
     for uid in some(random, list(bench.cache.pods), 5 if len(bench.cache.pods) > 5 else 0):
         bench.cache.remove_pod(uid)
@@ -362,7 +380,7 @@ def rounds(plugin: type[Any], args: Any, seed: int):
     random = Random(seed)
     bench = Bench(plugin, args=args, gates={"NodeDeclaredFeatures": True})
     for round_ in range(ROUNDS):
-        change(random, bench, round_)
+        change(random, bench, round_, SIZES[seed % len(SIZES)])
         for i in range(PODS_PER_ROUND):
             arrived = random_pod(random, "arrived", node_name=random.choice(list(bench.snapshot.row_of)))
             bench.cache.add_pod(arrived)

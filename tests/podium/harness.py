@@ -13,22 +13,36 @@ from config.load import loads
 from config.types import Configuration
 from kube.client.auth import Credentials
 from kube.client.rest import Client
-from plugins.registry import Registry
+from plugins.registry import IN_TREE, Registry
 from podium.configuration import Effective
 from podium.wiring import Options, Service
+from scheduler.framework.plugin import Plugin
 from simulator.apiserver import ApiServer
 
 Object = dict[str, Any]
 
 
-def effective(configuration: Configuration | None = None) -> Effective:
-    """The default configuration, or the given one."""
-    return Effective(configuration or default_configuration(DEFAULT_GATES), DEFAULT_GATES.as_dict(), Registry())
+def effective(configuration: Configuration | None = None, *plugins: type[Plugin]) -> Effective:
+    """The default configuration, or the given one; with plugins of the test's own as if they were built in."""
+    registry = Registry({**IN_TREE, **{plugin.name: plugin for plugin in plugins}})
+    return Effective(configuration or default_configuration(DEFAULT_GATES), DEFAULT_GATES.as_dict(), registry)
 
 
-def configured(text: str) -> Effective:
+def configured(text: str, *plugins: type[Plugin]) -> Effective:
     """The effective configuration of a file's text."""
-    return effective(loads(text).configuration)
+    registry = Registry({**IN_TREE, **{plugin.name: plugin for plugin in plugins}})
+    return effective(loads(text, known_plugins=registry).configuration, *plugins)
+
+
+def with_plugins(*plugins: type[Plugin]) -> Effective:
+    """The default profile with these plugins enabled at all their extension points."""
+    enabled = ", ".join(f"{{name: {plugin.name}}}" for plugin in plugins)
+    text = f"""
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+    profiles: [{{schedulerName: podium, plugins: {{multiPoint: {{enabled: [{enabled}]}}}}}}]
+    """
+    return configured(text, *plugins)
 
 
 @asynccontextmanager

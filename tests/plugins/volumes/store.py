@@ -84,7 +84,7 @@ class Store:
 
     def remove(self, kind: str, name: str, namespace: str = "") -> None:
         """Somebody deletes an object."""
-        del self.bench.lister(kind).objects[namespace, name]
+        self.bench.lister(kind).remove(name, namespace)
 
 
 def _merged(body: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from scheduler.cache import SchedulerCache
 from scheduler.snapshot.snapshot import Snapshot
 from simulator.listers import ObjectLister
 from tests.builders import make_node
-from tests.plugins.harness import ListedObjects
 from tests.plugins.volumes.builders import csi_node
 
 
@@ -20,9 +19,3 @@ def test_the_value_is_made_anew_only_when_an_object_or_a_node_changed():
     SchedulerCache(snapshot).add_node(make_node("n"))
     snapshot.refresh()
     assert [derived.get(), derived.get()] == [4, 4]
-
-
-def test_a_lister_that_does_not_count_is_asked_each_time():
-    made = []
-    derived = Derived(ListedObjects(), Snapshot(), lambda: made.append(1) or len(made))
-    assert [derived.get(), derived.get()] == [1, 2]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from scheduler.cache import SchedulerCache
-from scheduler.snapshot.columns import EXACT_LIMIT
+from scheduler.snapshot.columns import EXACT_LIMIT, WHOLE_LIMIT
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
@@ -104,12 +104,21 @@ def test_a_resource_appears_with_the_first_node_or_pod_that_names_it() -> None:
     assert snapshot.nodes.free("example.com/gpu").tolist() == [6, 0]
 
 
-@pytest.mark.parametrize(("amount", "wide"), [(EXACT_LIMIT - 1, False), (EXACT_LIMIT, True)])
-def test_amounts_too_large_for_exact_division_are_named(amount: int, wide: bool) -> None:
+@pytest.mark.parametrize(
+    ("amount", "wide", "huge"),
+    [
+        (EXACT_LIMIT - 1, False, False),
+        (EXACT_LIMIT, True, False),
+        (WHOLE_LIMIT - 1, True, False),
+        (WHOLE_LIMIT, True, True),
+    ],
+)
+def test_amounts_too_large_for_exact_division_or_for_the_columns_are_named(amount: int, wide: bool, huge: bool) -> None:
     cache, snapshot = cluster()
     cache.add_node(make_node("a", memory=str(amount)))
     snapshot.refresh()
     assert ("memory" in snapshot.wide_resources) is wide
+    assert ("memory" in snapshot.huge_resources) is huge
 
 
 def test_requests_without_numbers_count_for_scoring_only() -> None:

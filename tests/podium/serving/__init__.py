@@ -1,0 +1,1 @@
+"""How the endpoints are served."""
