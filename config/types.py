@@ -215,6 +215,14 @@ class DynamicResourcesArgs(Fields, frozen=True):
     binding_timeout: Duration | None = None
 
 
+class CoschedulingArgs(Fields, frozen=True):
+    """The arguments of scheduler-plugins' Coscheduling."""
+
+    permit_waiting_time_seconds: int = 60
+    pod_group_backoff_seconds: int = 0
+    pod_group_reject_percentage: int = 10
+
+
 class GangSchedulingArgs(Fields, frozen=True):
     """podium's own: in how many orders the members of a group that are not all alike are tried."""
 
@@ -231,6 +239,7 @@ PLUGIN_ARGS: dict[str, type[Fields]] = {
     "VolumeBinding": VolumeBindingArgs,
     "DynamicResources": DynamicResourcesArgs,
     "GangScheduling": GangSchedulingArgs,
+    "Coscheduling": CoschedulingArgs,
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from plugins.coscheduling import Coscheduling
 from plugins.default_binder import DefaultBinder
 from plugins.default_preemption import DefaultPreemption
 from plugins.dynamic_resources import DynamicResources
@@ -63,6 +64,7 @@ _BUILT_IN: tuple[type[Plugin], ...] = (
     GangScheduling,
     TopologyPlacementGenerator,
     PodGroupPodsCount,
+    Coscheduling,
 )
 
 #: name -> class

@@ -217,6 +217,8 @@ class Service:
         """What plugins reach of queue and scheduler, which are built from the plugins' hints."""
         for framework in frameworks.values():
             framework.handle.activate = queue.activate
+            framework.handle.resort = queue.resort
+            framework.handle.sit_out = queue.sit_out
             framework.handle.report = queue.move_all_to_active_or_backoff_queue
             framework.handle.spawn = self.scheduler.spawn
 

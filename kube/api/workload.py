@@ -90,7 +90,7 @@ class Workload(ApiObject, frozen=True):
 
 class CoschedulingPodGroupSpec(Object, frozen=True):
     min_member: int = 0
-    min_resources: dict[str, str] = field(default_factory=dict)
+    min_resources: dict[str, str | int | float] = field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
 
 

@@ -167,6 +167,10 @@ class Handle:
     event: EventFunction = _no_event
     #: move these pods ("namespace/name") out of the pool, whatever made them wait
     activate: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
+    #: these pods' places in activeQ may have changed
+    resort: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
+    #: these pods wait until their backoff is over, whatever an idle scheduler would do
+    sit_out: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
     #: report a cluster event that no informer sees
     report: Callable[[ClusterEvent, Any, Any], None] = field(default=lambda event, old, new: None)
     #: run a coroutine in the scheduler's task group (asynchronous preemption)

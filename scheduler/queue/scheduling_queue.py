@@ -355,6 +355,18 @@ class SchedulingQueue:
             self._backoff.remove(item.uid)
             self._move_to_active(item, "ForceActivate")
 
+    def resort(self, pods: Iterable[str]) -> None:
+        """QueueSort thinks otherwise of these pods ("namespace/name") now; those in activeQ take their new places."""
+        wanted = set(pods)
+        for item in [i for i in self._active if i.pod_info.key in wanted]:
+            self._active.push(item.uid, item)
+
+    def sit_out(self, pods: Iterable[str]) -> None:
+        """These pods ("namespace/name"), being scheduled now, are to wait until their backoff is over if they fail."""
+        wanted = set(pods)
+        for flying in self._flying.values():
+            flying.sits_out = flying.sits_out or flying.pod_info.key in wanted
+
     # --- popping ------------------------------------------------------------------------------------------
 
     def pop_nowait(self) -> QueuedPodInfo | None:

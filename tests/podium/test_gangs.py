@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -157,7 +158,7 @@ async def test_group_preemption_takes_a_group_that_is_only_disrupted_whole_as_on
     ],
 )
 async def test_group_preemption_asks_the_group_and_not_its_pods(
-    api_server: ApiServer, spec: dict[str, object], message: str
+    api_server: ApiServer, spec: dict[str, Any], message: str
 ) -> None:
     store(api_server, node("a", cpu="4"), pod("old", "4", priority=1, nodeName="a"), group(min_count=1, **spec))
     async with podium(api_server, effective(GROUP_PREEMPTION)):
