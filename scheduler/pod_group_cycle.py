@@ -14,6 +14,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,8 @@ class Member:
     victims: tuple[PodInfo, ...] = ()
     #: why it has no place, or none any more
     failure: Failure | None = None
+    #: what a watcher kept of the attempt
+    note: Any = None
 
 
 @dataclass(slots=True)
@@ -87,14 +90,26 @@ class GroupAttempt:
         return list({victim.uid: victim for member in self.members for victim in member.victims}.values())
 
 
+#: told of each attempt before the next one changes what it refers to; what it returns is kept with the member
+Watch = Callable[[Framework, Attempt], Any]
+
+
 class Trial:
     """One try to place all members. Owner: the cycle, which keeps it or undoes it."""
 
-    def __init__(self, cache: SchedulerCache, framework: Framework, percentage: int, run: GroupRun) -> None:
+    def __init__(
+        self,
+        cache: SchedulerCache,
+        framework: Framework,
+        percentage: int,
+        run: GroupRun,
+        watch: Watch | None = None,
+    ) -> None:
         self._cache = cache
         self._framework = framework
         self._percentage = percentage
         self._run = run
+        self._watch = watch
         self.members: list[Member] = []
         self.complete = False
         self.error: Status | None = None
@@ -119,6 +134,8 @@ class Trial:
 
     def _place(self, member: Member) -> None:
         attempt = member.attempt = schedule_pod(self._framework, member.info, self._percentage)
+        if self._watch is not None:
+            member.note = self._watch(self._framework, attempt)
         node_name = attempt.node_name
         if not node_name:
             if attempt.error is not None:
@@ -218,9 +235,10 @@ class _Tried:
 class PodGroupCycle:
     """Owner: whoever schedules groups."""
 
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: SchedulerCache, watch: Watch | None = None) -> None:
         self._cache = cache
         self._snapshot = cache.snapshot
+        self._watch = watch
 
     def decide(
         self, framework: Framework, infos: Sequence[PodInfo], group: Group | None, percentage: int = 0
@@ -311,14 +329,14 @@ class PodGroupCycle:
 
     def _try_orders(self, framework: Framework, infos: Sequence[PodInfo], percentage: int, run: GroupRun) -> Trial:
         """In place where the whole group fits now; undone otherwise. What is told of a failure is the first order's."""
-        first = Trial(self._cache, framework, percentage, run).place(infos)
+        first = Trial(self._cache, framework, percentage, run, self._watch).place(infos)
         if first.outcome is Outcome.SCHEDULED:
             return first
         first.undo()
         if first.outcome is not Outcome.UNSCHEDULABLE:
             return first
         for order in self._other_orders(framework, first.members):
-            trial = Trial(self._cache, framework, percentage, run).place(order)
+            trial = Trial(self._cache, framework, percentage, run, self._watch).place(order)
             if trial.outcome is Outcome.SCHEDULED:
                 return trial
             trial.undo()
