@@ -5,6 +5,7 @@ Owner: the command that runs the service. Read-only; bound to one address; nothi
 
 from __future__ import annotations
 
+from ssl import SSLContext
 from types import TracebackType
 from typing import Self
 
@@ -24,6 +25,17 @@ from podium.wiring import PODS, Service
 
 class PortError(OSError):
     """The address cannot be bound; the message is one line."""
+
+
+async def listen(runner: web.AppRunner, host: str, port: int, tls: SSLContext | None = None) -> int:
+    """Serve an application; the port that was bound. Raises PortError."""
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise PortError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return int(runner.addresses[0][1])
 
 
 class HttpServer:
@@ -55,15 +67,8 @@ class HttpServer:
         self._process.add_routes(app, self._service.debugger.dump)
         add_routes(app, self._service)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
         context = None if self._guard is None else self._guard.certificate.context
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise PortError(f"cannot listen on {self._host}:{self._port}: {error.strerror or error}") from error
-        self.port = self._runner.addresses[0][1]
+        self.port = await listen(self._runner, self._host, self._port, context)
         return self
 
     async def __aexit__(

@@ -20,6 +20,7 @@ import numpy as np
 
 from scheduler.cache import PodState, SchedulerCache
 from scheduler.failure import Failure, failure_of
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.plugin import Placement
 from scheduler.framework.pod_groups import Group, GroupRun, group_key
 from scheduler.framework.preemption.evaluator import TERMINATING
@@ -191,7 +192,8 @@ class Trial:
 
     def _fail(self, member: Member, status: Status) -> None:
         plugins = frozenset({status.plugin} if status.rejected and status.plugin else ())
-        member.failure = Failure(status.message, status.rejected, plugins, nominated_node="")
+        message = refused_where_chosen(status) if status.rejected else status.message
+        member.failure = Failure(message, status.rejected, plugins, nominated_node="")
         if not status.rejected:
             self.error = status
 

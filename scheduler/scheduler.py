@@ -21,6 +21,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.decision_log import Decision, DecisionLog
 from scheduler.extender_cycle import schedule_pod_with_extenders
 from scheduler.failure import Failure, FailureHandler, failure_of
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import EventFunction
 from scheduler.framework.pod_groups import group_key
@@ -301,7 +302,8 @@ class Scheduler:
         self.cache.forget_pod(assumed_info)
         plugins = frozenset({refused.plugin}) if refused.rejected else frozenset()
         pending = plugins if refused.code is Code.PENDING else frozenset()
-        self.fail(item, Failure(refused.message, refused.rejected, plugins, pending, ""), framework, started)
+        message = refused_where_chosen(refused) if refused.rejected else refused.message
+        self.fail(item, Failure(message, refused.rejected, plugins, pending, ""), framework, started)
 
     def fail(self, item: QueuedPodInfo, failure: Failure, framework: Framework, started: float) -> None:
         result = "unschedulable" if failure.rejected else "error"

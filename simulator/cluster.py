@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -64,6 +65,8 @@ class Cluster:
     ) -> None:
         self.server = ApiServer(port, token=token, seed=seed, clock=clock)
         chosen = nodes or NodeSettings()
+        self.controllers = ControllerManager(self.server, controllers)
+        driver = self.controllers.device_driver
         self.kubelet = HollowKubelet(
             self.server,
             start_delay=chosen.start_delay,
@@ -73,9 +76,15 @@ class Cluster:
             heartbeat=chosen.heartbeat,
             status_interval=chosen.status_interval,
         )
-        self.controllers = ControllerManager(self.server, controllers)
+        self.kubelet.drivers[driver.driver] = driver
         self._group: asyncio.TaskGroup | None = None
         self._nodes = 0
+
+    def load(self, path: Path) -> int:
+        """Take over a saved state, before `start`; gives the number of objects. Raises StateFileError or OSError."""
+        count = self.server.load(path)
+        self._nodes = max((_number_of(node["metadata"]["name"]) for node in self.server.list("nodes")), default=0)
+        return count
 
     async def start(self, *, listen: bool = True) -> Self:
         """Start all parts; raises OSError when the port is taken. Without `listen` nobody can reach it from outside."""
@@ -149,3 +158,9 @@ class Cluster:
             "spec": dict(template.get("spec") or {}),
             "status": {"conditions": conditions, "addresses": addresses, "nodeInfo": node_info, **status},
         }
+
+
+def _number_of(name: str) -> int:
+    """The number at the end of a node's name, so that further nodes are numbered on from it; 0 for none."""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if digits else 0

@@ -14,8 +14,6 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-import msgspec
-
 from config.types import Configuration
 from kube.api.core import Pod
 from scheduler.cache import SchedulerCache
@@ -27,11 +25,13 @@ from scheduler.framework.cluster_event import (
     ClusterEvent,
     EventResource,
 )
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.pod_groups import group_key
 from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
+from scheduler.framework.status import Status
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
@@ -160,8 +160,9 @@ class Simulation:
                 yield done[info.uid]
                 continue
             result, attempt = self._once(info)
-            if result.node is not None:
-                self.place(info.pod, result.node, attempt)
+            if result.node is not None and attempt is not None:
+                refused = self.place(info, result.node, attempt)
+                result = result if refused is None else _not_placed(result, refused)
             elif result.nominated_node is not None:
                 self.nominator.add(info, result.nominated_node)
             yield result
@@ -271,9 +272,13 @@ class Simulation:
 
     def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
         result, attempt = self._once(item.pod_info)
-        if result.node is not None:
-            self.settle(queue, item, result.node, attempt)
-            return result
+        if result.node is not None and attempt is not None:
+            refused = self.place(item.pod_info, result.node, attempt)
+            if refused is None:
+                self.leave_queue(queue, item, result.node)
+                return result
+            result = _not_placed(result, refused)
+            item.unschedulable_plugins = {refused.plugin} if refused.rejected else set()
         if attempt is not None and attempt.diagnosis is not None:
             item.unschedulable_plugins = set(attempt.diagnosis.unschedulable_plugins)
             item.pending_plugins = set(attempt.diagnosis.pending_plugins)
@@ -284,15 +289,6 @@ class Simulation:
             self.evict(queue, attempt.post_filter.victims)
         return result
 
-    def settle(self, queue: SchedulingQueue, item: QueuedPodInfo, node: str, attempt: Attempt | None) -> None:
-        """A popped pod has its node; those that wait for pods like it may go on."""
-        queue.done(item.uid)
-        self.nominator.delete(item.uid)
-        self._wait_for_others.discard(item.uid)
-        placed = self.place(item.pod, node, attempt)
-        if self._wait_for_others:
-            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
-
     def requeue(self, queue: SchedulingQueue, item: QueuedPodInfo) -> None:
         """Back to wait for what may help, unless it was tried often enough."""
         if not self._near_others.isdisjoint(item.rejectors):
@@ -301,6 +297,14 @@ class Simulation:
             queue.done(item.uid)
         else:
             queue.add_unschedulable(item)
+
+    def leave_queue(self, queue: SchedulingQueue, item: QueuedPodInfo, node: str) -> None:
+        """A popped pod has its node; those that wait for pods like it may go on."""
+        queue.done(item.uid)
+        self.nominator.delete(item.uid)
+        self._wait_for_others.discard(item.uid)
+        if self._wait_for_others:
+            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, item.pod_info.on_node(node).pod)
 
     def evict(self, queue: SchedulingQueue, victims: Sequence[PodInfo]) -> None:
         """The victims are gone at once."""
@@ -316,15 +320,21 @@ class Simulation:
         self._failures.clear()
         self.nominator.add(info, node)
 
-    def place(self, pod: Pod, node: str, attempt: Attempt | None) -> Pod:
-        """The pod is on the node from now on; as the cache has it then."""
+    def place(self, info: PodInfo, node: str, attempt: Attempt) -> Status | None:
+        """Count the pod on its node and let plugins note what it takes; a refusal of theirs undoes it."""
+        framework = self.frameworks[self.profile_of(info.pod) or self._default]
+        placed = info.on_node(node).pod
+        self._failures.clear()
+        self.cache.add_pod(placed)
+        refused = framework.run_reserve(attempt.state, placed, node)
+        if refused is not None:
+            framework.run_unreserve(attempt.state, placed, node)
+            self.cache.remove_pod(info.uid)
+            return refused
         devices = _devices(attempt)
         if devices is not None:
             device_claims.hold(self.listers("ResourceClaim"), devices, node)
-        self._failures.clear()
-        placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-        self.cache.add_pod(placed)
-        return placed
+        return None
 
     def _result(self, framework: Framework, attempt: Attempt) -> PodResult:
         meta = attempt.pod_info.pod.metadata
@@ -372,6 +382,11 @@ def _decided_by(profile: str, info: PodInfo) -> tuple[Any, ...] | None:
     if spec.volumes or spec.resource_claims or info.pod.status.nominated_node_name:
         return None
     return profile, info.shape.key, info.priority, spec.preemption_policy
+
+
+def _not_placed(result: PodResult, refused: Status) -> PodResult:
+    message = refused_where_chosen(refused) if refused.rejected else refused.message
+    return replace(result, node=None, message=message)
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.failure import Failure
 from scheduler.framework.pod_groups import Groups, PodGroups, group_key
 from scheduler.framework.runtime import Framework
+from scheduler.framework.status import Status
 from scheduler.pod_group_cycle import GroupAttempt, Member, Outcome, PodGroupCycle, Watch
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -36,13 +37,13 @@ class Side(Protocol):
     def percentage_of(self, profile: str) -> int:
         """percentageOfNodesToScore of a profile."""
 
-    def place(self, pod: Pod, node: str, attempt: Attempt | None) -> Pod:
-        """The pod is on the node from now on."""
+    def place(self, info: PodInfo, node: str, attempt: Attempt) -> Status | None:
+        """The pod is on the node from now on, unless plugins refuse it after all."""
 
     def nominate(self, info: PodInfo, node: str) -> None:
         """The pod will have a place on the node."""
 
-    def settle(self, queue: SchedulingQueue, item: QueuedPodInfo, node: str, attempt: Attempt | None) -> None:
+    def leave_queue(self, queue: SchedulingQueue, item: QueuedPodInfo, node: str) -> None:
         """A popped pod has its node."""
 
     def requeue(self, queue: SchedulingQueue, item: QueuedPodInfo) -> None:
@@ -86,8 +87,8 @@ class OfflineGroups:
                 free.append(info)
         for member, result in self._decide(free) if free else ():
             results[member.info.uid] = result
-            if result.node is not None:
-                self._side.place(member.info.pod, result.node, member.attempt)
+            if result.node is not None and member.attempt is not None:
+                self._side.place(member.info, result.node, member.attempt)
             elif result.nominated_node is not None:
                 self._side.nominate(member.info, result.nominated_node)
         return results
@@ -99,8 +100,9 @@ class OfflineGroups:
         results = []
         for member, result in self._decide([item.pod_info for item in items.values()]):
             item = items[member.info.uid]
-            if result.node is not None:
-                self._side.settle(queue, item, result.node, member.attempt)
+            if result.node is not None and member.attempt is not None:
+                self._side.place(member.info, result.node, member.attempt)
+                self._side.leave_queue(queue, item, result.node)
             else:
                 assert member.failure is not None, "no place and no reason"
                 item.unschedulable_plugins = set(member.failure.unschedulable_plugins)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from podium.configuration import Effective, add_config_arguments, read_configura
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
 from podium.output import fail
+from podium.page.server import PageServer
 from podium.running import run_loop
 from podium.wiring import Options, Service
 from simulator.cluster import Cluster
@@ -59,6 +61,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
+    parser.add_argument("--page-port", type=int, default=0, metavar="N", help="port of the page (default: any)")
     add_config_arguments(parser)
     parser.set_defaults(run=run)
     return parser
@@ -85,12 +88,12 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
     if args.trace:
         from podium import demo_trace
 
-        return await demo_trace.replay(args, effective, serving)
+        return await demo_trace.replay(args, effective, partial(serving, page_port=args.page_port))
     stages = _stages(args)
     async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:
         for name, template in demo_workload.nodes(args.nodes):
             cluster.add_node(template, name)
-        async with serving(cluster, effective, args.seed) as service:
+        async with serving(cluster, effective, args.seed, args.page_port) as service:
             report = DemoReport(service, cluster)
             for objects in stages:
                 await _push(cluster, objects, report)
@@ -103,8 +106,8 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
 
 
 @asynccontextmanager
-async def serving(cluster: Cluster, effective: Effective, seed: int) -> AsyncIterator[Service]:
-    """A service on an embedded cluster that has synced; it is stopped at the end."""
+async def serving(cluster: Cluster, effective: Effective, seed: int, page_port: int) -> AsyncIterator[Service]:
+    """A service on an embedded cluster that has synced, and its page; both are stopped at the end."""
     credentials = await from_kubeconfig(str(_write_kubeconfig(cluster)))
     async with Client(credentials, qps=-1, burst=0) as client:
         service = Service(client, effective, Options(leader_elect=False, seed=seed))
@@ -112,7 +115,9 @@ async def serving(cluster: Cluster, effective: Effective, seed: int) -> AsyncIte
         async with asyncio.TaskGroup() as group:
             running = group.create_task(service.run())
             await service.synced.wait()
-            yield service
+            async with PageServer(service, port=page_port) as page:
+                print(f"page: {page.url}", file=sys.stderr)
+                yield service
             service.stop()
             await running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -17,6 +18,7 @@ from kube.client.rest import Client
 from podium import flags, logs, run_options
 from podium.http import HttpServer
 from podium.output import fail
+from podium.page.server import PageServer
 from podium.recording import Recorder, RecordingError
 from podium.run_options import RunOptions
 from podium.running import UnusableServerError, run_loop
@@ -27,6 +29,8 @@ from podium.serving.more_metrics import register
 from podium.serving.process import Process
 from podium.wiring import Options, Service
 from scheduler.metrics import Metrics
+
+log = logging.getLogger(__name__)
 
 #: seconds the API server has to answer the first questions
 START_TIMEOUT = 60.0
@@ -83,7 +87,7 @@ async def serve(args: argparse.Namespace, options: RunOptions) -> int:
         except RecordingError as problem:
             return fail(problem)
         with recording:
-            async with _endpoints(args, options, service):
+            async with _endpoints(args, options, service), _page(args, service):
                 await service.run()
     return 0
 
@@ -134,6 +138,17 @@ async def _guard(args: argparse.Namespace, options: RunOptions, client: Client, 
     access = Access(tokens, paths, asyncio.get_running_loop().time, ages)
     tolerate = args.authentication_tolerate_lookup_failure
     return await Guard.build(options.tls, cas, access, args.authorization_always_allow_paths, tolerate=tolerate)
+
+
+@asynccontextmanager
+async def _page(args: argparse.Namespace, service: Service) -> AsyncIterator[None]:
+    """The page, where it is asked for."""
+    if args.page_port is None:
+        yield
+        return
+    async with PageServer(service, args.page_address, args.page_port) as page:
+        log.info("page: %s", page.url)
+        yield
 
 
 def _recording(args: argparse.Namespace, service: Service) -> AbstractContextManager[Any]:

@@ -17,12 +17,13 @@ from kube.api.core import Pod
 from podium.explain.amounts import amount
 from podium.explain.documents import Explanations
 from podium.explain.explain import explain, time_text
-from podium.explain.reasons import ReasonCollector, reasons_of
+from podium.explain.reasons import ReasonCollector, last_messages, message_of, reasons_of
 from podium.explain.sources import no_such_pod
 from podium.explain.view import Cluster
 from podium.wiring import PODS, Service
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodInfo
 
 #: pods explained by one request without a name
 MAX_EXPLAINED = 100
@@ -38,6 +39,7 @@ def add_routes(app: web.Application, service: Service) -> None:
     app.router.add_get("/explain/{namespace}/{name}", endpoints.explain_pod)
     app.router.add_get("/queue", endpoints.queue)
     app.router.add_get("/nodes", endpoints.nodes)
+    app.router.add_get("/nodes/{name}", endpoints.node)
     app.router.add_get("/decisions", endpoints.decisions)
     # A second server of the same service would export it a second time.
     with suppress(ValueError):
@@ -85,14 +87,13 @@ class Endpoints:
         """Every pending pod, its pool and why it is still there."""
         scheduler, limit = self._service.scheduler, _limit(request)
         pending = scheduler.queue.pending_pods()
-        messages = {d.uid: d.message for d in reversed([*scheduler.decisions])}
-        pods = [self._queued(item, pool, messages.get(item.uid, "")) for item, pool in pending[:limit]]
+        messages = last_messages(scheduler.decisions)
+        pods = [self._queued(item, pool, message_of(item, pool, messages)) for item, pool in pending[:limit]]
         return _json({"lengths": scheduler.queue.lengths(), "pods": pods, "more": max(len(pending) - limit, 0)})
 
     def _queued(self, item: QueuedPodInfo, pool: str, message: str) -> dict[str, Any]:
         clock = self._service.scheduler.queue.now()
         pod = item.pod
-        message = item.gating_message if pool == "gated" else message
         return {
             "namespace": pod.metadata.namespace,
             "name": pod.metadata.name,
@@ -114,6 +115,15 @@ class Endpoints:
         infos = list(self._service.snapshot.node_infos())
         infos.sort(key=lambda info: info.name)
         return _json({"nodes": [node_document(i) for i in infos[:limit]], "more": max(len(infos) - limit, 0)})
+
+    async def node(self, request: web.Request) -> web.Response:
+        """One node and the pods on it, the most important first."""
+        name = request.match_info["name"]
+        info = self._service.cache.nodes.get(name)
+        if info is None or info.node is None:
+            return web.Response(status=404, text=f"there is no node {name}\n")
+        pods = sorted(info.pods.values(), key=lambda pod: (-pod.priority, pod.key))
+        return _json({**node_document(info), "podList": [_pod_document(pod) for pod in pods]})
 
     async def decisions(self, request: web.Request) -> web.Response:
         """The newest decisions first."""
@@ -143,6 +153,16 @@ def node_document(info: NodeInfo) -> dict[str, Any]:
         if node is not None
         else [],
         "resources": resources,
+    }
+
+
+def _pod_document(pod: PodInfo) -> dict[str, Any]:
+    return {
+        "namespace": pod.pod.metadata.namespace,
+        "name": pod.pod.metadata.name,
+        "priority": pod.priority,
+        "profile": pod.pod.spec.scheduler_name,
+        "requests": {name: amount(name, number) for name, number in pod.requests.items()},
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client.core import GaugeMetricFamily
@@ -25,8 +25,9 @@ from plugins.volume_binding.claims import UNBOUND_IMMEDIATE
 from plugins.volume_binding.finder import NO_ROOM, NO_VOLUME, NOT_REACHABLE, VOLUME_GONE
 from plugins.volume_restrictions import CLAIM_IN_USE, DISK_CONFLICT
 from plugins.volume_zone import VolumeZone
-from scheduler.decision_log import DecisionLog
+from scheduler.decision_log import Decision, DecisionLog
 from scheduler.framework.diagnosis import NO_NODES
+from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
 OTHER = ("", "other")
@@ -93,6 +94,24 @@ def _kind(resource: str) -> str:
     return "hugepages" if resource.startswith("hugepages-") else "extended_resource"
 
 
+def last_messages(decisions: Iterable[Decision]) -> dict[str, str]:
+    """The newest message by UID; the decisions come newest first. A pod that was tried long ago is not among them."""
+    messages: dict[str, str] = {}
+    for decision in decisions:
+        messages.setdefault(decision.uid, decision.message)
+    return messages
+
+
+def message_of(item: QueuedPodInfo, pool: str, messages: Mapping[str, str]) -> str:
+    """Why a pod is pending: what keeps it out, else its last attempt, else its condition, which outlives the log."""
+    if pool == "gated":
+        return item.gating_message
+    message = messages.get(item.uid, "")
+    if message:
+        return message
+    return next((c.message for c in item.pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+
+
 class Source(Protocol):
     """What the metric reads of the scheduler."""
 
@@ -123,9 +142,11 @@ class ReasonCollector(Collector):
 
     def _counts(self) -> Counter[tuple[str, str]]:
         source = self._source()
-        messages = {d.uid: d.message for d in reversed([*source.decisions]) if d.result == "unschedulable"}
+        messages = last_messages(source.decisions)
+        # Few messages are told about many pods.
+        told = Counter(message_of(item, pool, messages) for item, pool in source.queue.pending_pods())
         counts: Counter[tuple[str, str]] = Counter()
-        for item, pool in source.queue.pending_pods():
-            message = item.gating_message if pool == "gated" else messages.get(item.uid, "")
-            counts.update({label_of(reason) for reason, _ in reasons_of(message)})
+        for message, pods in told.items():
+            for label in {label_of(reason) for reason, _ in reasons_of(message)}:
+                counts[label] += pods
         return counts

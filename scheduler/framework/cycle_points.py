@@ -271,14 +271,18 @@ class CyclePoints:
     # --- nominated pods and dry runs ----------------------------------------------------------------------
 
     def _apply_nominated(self, found: Feasibility) -> None:
-        """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8)."""
-        pod_info = found.state.pod_info
-        for row, pods in self.nominated_rows(pod_info).items():
+        """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8).
+
+        A node that is refused without them is refused; what its reason is with them, `diagnose` asks if anybody does.
+        After a wave of preemptions most nodes with nominated pods are still full.
+        """
+        for row, pods in self.nominated_rows(found.state.pod_info).items():
             if found.candidates is not None and not found.candidates[row]:
                 continue
-            info = self.snapshot.infos[row]
-            assert info is not None
-            status = self._filter_with_nominated(found.state, pod_info, info, pods, self.filters)
+            if not found.mask[row]:
+                found.refused_anyway[row] = pods
+                continue
+            status = self._with_nominated(found, row, pods)
             if status is not None:
                 if status.code is Code.ERROR:
                     found.error = status
@@ -286,6 +290,11 @@ class CyclePoints:
                 found.mask = found.mask.copy()
                 found.mask[row] = False
                 found.overrides[row] = status
+
+    def _with_nominated(self, found: Feasibility, row: int, pods: Iterable[PodInfo]) -> Status | None:
+        info = self.snapshot.infos[row]
+        assert info is not None
+        return self._filter_with_nominated(found.state, found.state.pod_info, info, pods, self.filters)
 
     def nominated_rows(self, pod_info: PodInfo) -> dict[int, list[PodInfo]]:
         """row -> nominated pods of equal or higher priority, other than the pod itself."""
@@ -372,6 +381,11 @@ class CyclePoints:
         return diagnosis
 
     def _add_overrides(self, diagnosis: Diagnosis, found: Feasibility, left: Mask) -> None:
+        for row, pods in found.refused_anyway.items():
+            first_pass = self._with_nominated(found, row, pods)
+            if first_pass is not None and first_pass.rejected:
+                found.overrides[row] = first_pass
+        found.refused_anyway = {}
         for row, status in found.overrides.items():
             if not left[row]:
                 continue

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: changes that are remembered one by one
 RECENT = 256
+#: sets of taints that may be remembered beyond twice those that nodes have
+SPARE_TAINT_SETS = 64
 
 
 class RowIndex(Protocol):
@@ -87,7 +89,9 @@ class Snapshot:
         self.wide_resources: set[str] = set()
         #: those of them with a value that float64 may not even hold
         self.huge_resources: set[str] = set()
+        #: replaced when old sets are forgotten: whoever keeps something by code looks whether it is still the same one
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
+        self._most_taint_sets = SPARE_TAINT_SETS
         self.label_values: dict[str, LabelValues] = {}
         #: (version, row) of the latest changes
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT)
@@ -278,6 +282,8 @@ class Snapshot:
                 self.node_epoch = self.version
         self._dirty.clear()
         self._forget_old_label_values()
+        if len(self.taint_sets) > self._most_taint_sets:
+            self._forget_old_taint_sets()
 
     def _clear_row(self, row: int) -> None:
         columns = self.trimmed
@@ -333,6 +339,16 @@ class Snapshot:
                 self._columns.drop(label.column)
                 del self.label_values[key]
                 self.node_epoch = self.version
+
+    def _forget_old_taint_sets(self) -> None:
+        """Autoscalers write times into the taints of nodes that they take away: sets that no node has any more go."""
+        self.taint_sets = Interner(())
+        codes = self.trimmed["taints"]
+        for row, info in enumerate(self.infos):
+            if info is not None and info.node is not None:
+                codes[row] = self.taint_sets.code(_without_times(info.node.spec.taints))
+        self._most_taint_sets = 2 * len(self.taint_sets) + SPARE_TAINT_SETS
+        self.node_epoch = self.version
 
     # --- for tests and the debugger -----------------------------------------------------------------------
 

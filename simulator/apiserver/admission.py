@@ -9,7 +9,8 @@ after defaulting and before validation, as in the real server.
 
 from typing import Any
 
-from simulator.apiserver.errors import Cause, Object, forbidden, not_found
+from simulator.apiserver.device_rules import ADMIN_LABEL, wants_admin_access
+from simulator.apiserver.errors import Cause, Object, forbidden, forbidden_field, invalid, not_found
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.service_addresses import allocate
 from simulator.apiserver.store import Store
@@ -36,6 +37,10 @@ def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
         _select_by_uid(obj)
     elif kind == ("scheduling.k8s.io", "PodGroup"):
         _set_group_priority(store, obj)
+    elif kind == ("resource.k8s.io", "ResourceClaim"):
+        _check_admin_access(store, resource, obj, obj["spec"])
+    elif kind == ("resource.k8s.io", "ResourceClaimTemplate"):
+        _check_admin_access(store, resource, obj, obj["spec"]["spec"])
 
 
 def _check_namespace(store: Store, resource: Resource, metadata: Object) -> None:
@@ -59,6 +64,17 @@ def _admit_pod(store: Store, pod: Object, now: str) -> None:
     _merge_match_label_keys(spec, labels)
     if spec.get("schedulingGates"):
         _set_scheduling_gated(pod["status"], now)
+
+
+def _check_admin_access(store: Store, resource: Resource, obj: Object, spec: Object) -> None:
+    if not wants_admin_access(spec):
+        return
+    namespace = store.collection("namespaces").get(("", obj["metadata"]["namespace"]))
+    labels = (namespace.obj["metadata"].get("labels") or {}) if namespace is not None else {}
+    if labels.get(ADMIN_LABEL) != "true":
+        why = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+        cause = forbidden_field("spec.devices.requests", why)
+        raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), [cause])
 
 
 def _set_priority(store: Store, pod: Object) -> None:

@@ -8,6 +8,7 @@ admission, not here.
 from collections.abc import Callable
 from typing import Any
 
+from simulator.apiserver.device_rules import claim_defaults, template_defaults
 from simulator.apiserver.errors import Object
 from simulator.apiserver.resources import Resource
 from simulator.apiserver.shape import spell_quantities
@@ -159,6 +160,15 @@ def _replicated(obj: Object) -> None:
     _set(_child(obj, "status"), replicas=0)
 
 
+def _replication_controller(obj: Object) -> None:
+    """One that says no selector selects by the labels of its template."""
+    _replicated(obj)
+    labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
+    if labels:
+        _set(obj["spec"], selector=dict(labels))
+        _set(obj["metadata"], labels=dict(labels))
+
+
 def _deployment(obj: Object) -> None:
     spec = _child(obj, "spec")
     _template(spec)
@@ -205,6 +215,13 @@ def _job(obj: Object) -> None:
     _child(obj, "status")
 
 
+def _cron_job(obj: Object) -> None:
+    spec = _child(obj, "spec")
+    _set(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+    _job({"spec": _child(_child(spec, "jobTemplate"), "spec")})
+    _child(obj, "status")
+
+
 def _service(obj: Object) -> None:
     spec = _child(obj, "spec")
     _set(spec, type="ClusterIP", sessionAffinity="None")
@@ -248,7 +265,7 @@ _DEFAULTERS: dict[tuple[str, str], Callable[[Object], None]] = {
     ("", "Node"): _node,
     ("", "Namespace"): _namespace,
     ("", "Service"): _service,
-    ("", "ReplicationController"): _replicated,
+    ("", "ReplicationController"): _replication_controller,
     ("", "PersistentVolume"): _volume_object,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Secret"): _secret,
@@ -257,6 +274,9 @@ _DEFAULTERS: dict[tuple[str, str], Callable[[Object], None]] = {
     ("apps", "StatefulSet"): _stateful_set,
     ("apps", "DaemonSet"): _daemon_set,
     ("batch", "Job"): _job,
+    ("batch", "CronJob"): _cron_job,
+    ("resource.k8s.io", "ResourceClaim"): claim_defaults,
+    ("resource.k8s.io", "ResourceClaimTemplate"): template_defaults,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
     ("storage.k8s.io", "StorageClass"): _storage_class,
     ("storage.k8s.io", "CSIDriver"): _csi_driver,

@@ -176,6 +176,8 @@ BUILT_IN: tuple[Resource, ...] = (
     Resource("apps", "v1", "DaemonSet", "daemonsets",
              short_names=("ds",), categories=_ALL, subresources=_STATUS, counts_generations=True),
     Resource("apps", "v1", "ControllerRevision", "controllerrevisions"),
+    Resource("batch", "v1", "CronJob", "cronjobs",
+             short_names=("cj",), categories=_ALL, subresources=_STATUS, counts_generations=True),
     Resource("batch", "v1", "Job", "jobs",
              categories=_ALL, subresources=_STATUS, counts_generations=True,
              fields={"status.successful": ("status", "succeeded")}),
@@ -187,6 +189,12 @@ BUILT_IN: tuple[Resource, ...] = (
     Resource("storage.k8s.io", "v1", "CSIDriver", "csidrivers", namespaced=False),
     Resource("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities"),
     Resource("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", namespaced=False, subresources=_STATUS),
+    Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", subresources=_STATUS),
+    Resource("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
+    Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False, counts_generations=True),
+    Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices",
+             namespaced=False, counts_generations=True,
+             fields={"spec.nodeName": ("spec", "nodeName"), "spec.driver": ("spec", "driver")}),
     Resource("coordination.k8s.io", "v1", "Lease", "leases"),
 )  # fmt: skip
 

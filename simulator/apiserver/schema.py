@@ -1,7 +1,8 @@
 """The types of the Kubernetes API: which fields a message has, what they hold, and how lists are told apart.
 
 `message_of` finds the type of a served resource's objects. Who asks: the protobuf decoder, the check for unknown fields
-and server-side apply. The facts themselves are in `schema_data.py`; this module reads them once and never changes them.
+and server-side apply. The facts themselves are in `schema_data.py` and
+`schema_more_data.py`; this module reads them once and never changes them.
 """
 
 import re
@@ -12,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from simulator.apiserver import schema_data, schema_more_data
 from simulator.apiserver.resources import Resource
-from simulator.apiserver.schema_data import MESSAGES
 
 Shape = Literal["one", "list", "map"]
 ANY = "Any"
@@ -81,7 +82,8 @@ def _messages() -> dict[str, Message]:
 
 
 def _parse() -> Iterator[Message]:
-    for line in MESSAGES.strip().replace("\n    ", " ").splitlines():
+    messages = schema_data.MESSAGES + schema_more_data.MESSAGES.lstrip()
+    for line in messages.strip().replace("\n    ", " ").splitlines():
         head, _, body = line.partition(":")
         item = Message(head.rstrip("!"), head.endswith("!"))
         for text in body.split(","):

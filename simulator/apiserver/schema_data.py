@@ -6,7 +6,8 @@ NUMBER is the field's number in protobuf (`-`: newer than the numbers known here
 of the message stand in the owner itself). TYPE is str, int, float, bool, bytes, a message, `[list]` or `{map}`.
 `?` after a type: a zero is a value, and not the same as absent. `@a+b` after a list: its items are told apart by these
 keys in server-side apply (`@` alone: a set); any other list is replaced as a whole. `!` after a message or a map: it is
-replaced as a whole too. Read by `schema.py` alone. Messages without an entry of their own and `Any` hold anything.
+replaced as a whole too. Read by `schema.py` alone, which adds
+`schema_more_data.py`. Messages without an entry of their own and `Any` hold anything.
 """
 
 MESSAGES = """

@@ -21,6 +21,7 @@ from aiohttp import web
 from simulator.apiserver.admission import PRIORITY_CLASSES, SYSTEM_NAMESPACES, SYSTEM_PRIORITIES
 from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.errors import Object, bad_request
+from simulator.apiserver.event_expiry import EventExpiry
 from simulator.apiserver.faults import Faults
 from simulator.apiserver.http import Handler
 from simulator.apiserver.patch import MERGE_PATCH, STRATEGIC_PATCH
@@ -66,6 +67,7 @@ class ApiServer:
         self._token = token
         self._handler = Handler(self.verbs, self.faults, self.watches, token)
         self._runner: web.ServerRunner | None = None
+        self._expiry = EventExpiry(self.verbs, self.resource("events"))
         self._furnish()
 
     def _furnish(self) -> None:
@@ -91,11 +93,13 @@ class ApiServer:
             await self.stop()
             raise
         self._port = self._runner.addresses[0][1]
+        self._expiry.start()
         return self
 
     async def stop(self) -> None:
         """End all watches and stop listening; the objects stay, and `start` listens on the same port again."""
         self.store.close()
+        self._expiry.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -146,7 +150,9 @@ class ApiServer:
 
     def load(self, path: Path | str) -> int:
         """Take over the state of a file in place of all objects, before `start`; raises StateFileError or OSError."""
-        return load(self.store, self.registry, Path(path))
+        count = load(self.store, self.registry, Path(path))
+        self._expiry.begin_again()
+        return count
 
     # --- in process ----------------------------------------------------------------------------------------------
 

@@ -10,36 +10,50 @@ so a crash leaves the old one. Objects keep their versions, and clients that hav
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import msgspec.json
 
 from simulator.apiserver.errors import Object
-from simulator.apiserver.resources import Registry
+from simulator.apiserver.resources import Registry, Resource
 from simulator.apiserver.store import Store
-from simulator.apiserver.watch_cache import View
+from simulator.apiserver.watch_cache import Revision, View
 
 
 class StateFileError(Exception):
     """A file that is no state of a server; says where and why in one line."""
 
 
+class Snapshot(NamedTuple):
+    """All that is served at one moment. It shares the objects, which never change, and so costs next to nothing."""
+
+    version: int
+    parts: list[tuple[Resource, list[Revision]]]
+
+
+def take(store: Store, registry: Registry) -> Snapshot:
+    """Take a snapshot of everything that is served, each object in one version."""
+    parts: dict[str, tuple[Resource, list[Revision]]] = {}
+    for resource in registry:
+        if resource.conversion is None and resource.collection not in parts:
+            parts[resource.collection] = resource, list(store.collection(resource.collection).seen(View()))
+    return Snapshot(store.version, list(parts.values()))
+
+
+def write(snapshot: Snapshot, path: Path) -> int:
+    """Write a snapshot; gives the number of objects. May run in a thread of its own."""
+    partial = path.with_name(f".{path.name}.partial")
+    with _open(partial, "wb", path) as file:
+        file.write(msgspec.json.encode({"resourceVersion": str(snapshot.version)}) + b"\n")
+        for resource, revisions in snapshot.parts:
+            file.writelines(revision.encoded(resource) + b"\n" for revision in revisions)
+    partial.replace(path)
+    return sum(len(revisions) for _, revisions in snapshot.parts)
+
+
 def save(store: Store, registry: Registry, path: Path) -> int:
     """Write everything that is served; gives the number of objects."""
-    partial = path.with_name(f".{path.name}.partial")
-    count = 0
-    with _open(partial, "wb", path) as file:
-        file.write(msgspec.json.encode({"resourceVersion": str(store.version)}) + b"\n")
-        seen: set[str] = set()
-        for resource in registry:
-            if resource.collection in seen or resource.conversion is not None:
-                continue
-            seen.add(resource.collection)
-            for revision in store.collection(resource.collection).seen(View()):
-                file.write(revision.encoded(resource) + b"\n")
-                count += 1
-    partial.replace(path)
-    return count
+    return write(take(store, registry), path)
 
 
 def load(store: Store, registry: Registry, path: Path) -> int:

@@ -155,6 +155,12 @@ class Store:
         for collection in self._collections.values():
             collection.cache.forget(self.version)
 
+    def force_relists(self) -> None:
+        """Forget the past and break all watches, so that nobody can go on where he was."""
+        self.compact()
+        for collection in self._collections.values():
+            collection.cache.lose_all()
+
     def close(self) -> None:
         """End all watches."""
         for collection in self._collections.values():

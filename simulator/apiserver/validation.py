@@ -11,6 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from kube.api.quantity import NANOS, nanos
+from simulator.apiserver import cron
+from simulator.apiserver.device_rules import (
+    claim_causes,
+    class_causes,
+    pod_claim_causes,
+    slice_causes,
+    template_causes,
+)
 from simulator.apiserver.errors import (
     Cause,
     Object,
@@ -46,14 +54,9 @@ _QUALIFIED_WHY = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_POD_UPDATE_WHY = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-_IMMUTABLE = "field is immutable"
 _ONE_LABEL_KINDS = frozenset({"Namespace", "Service"})
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -136,7 +139,7 @@ def pod_spec(spec: Object, path: str) -> list[Cause]:
         causes.append(forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"))
     for i, constraint in enumerate(_list(spec.get("topologySpreadConstraints"))):
         causes += _spread(constraint, f"{path}.topologySpreadConstraints[{i}]")
-    return causes
+    return causes + pod_claim_causes(spec, path)
 
 
 def _container(container: Any, path: str, names: set[str]) -> list[Cause]:
@@ -283,6 +286,18 @@ def _workload(obj: Object) -> list[Cause]:
     return causes
 
 
+def _cron_job(obj: Object) -> list[Cause]:
+    spec = obj["spec"]
+    template = spec["jobTemplate"]["spec"]["template"]
+    causes = pod_spec(template["spec"], "spec.jobTemplate.spec.template.spec")
+    problem = cron.problem_of(spec.get("schedule") or "", spec.get("timeZone"))
+    if problem:
+        causes.append(replace(problem, field=f"spec.{problem.field}"))
+    if spec.get("concurrencyPolicy") not in _CONCURRENCY:
+        causes.append(unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _CONCURRENCY))
+    return causes
+
+
 def _priority_class(obj: Object) -> list[Cause]:
     value, name = obj.get("value"), obj["metadata"].get("name", "")
     if isinstance(value, int) and value > 1_000_000_000 and not name.startswith("system-"):
@@ -298,71 +313,10 @@ _RULES: dict[tuple[str, str], Callable[[Object], list[Cause]]] = {
     ("apps", "StatefulSet"): _workload,
     ("apps", "DaemonSet"): _workload,
     ("batch", "Job"): _workload,
+    ("batch", "CronJob"): _cron_job,
+    ("resource.k8s.io", "ResourceClaim"): claim_causes,
+    ("resource.k8s.io", "ResourceClaimTemplate"): template_causes,
+    ("resource.k8s.io", "DeviceClass"): class_causes,
+    ("resource.k8s.io", "ResourceSlice"): slice_causes,
     ("scheduling.k8s.io", "PriorityClass"): _priority_class,
 }
-
-
-# --- rules for changes ---------------------------------------------------------------------------------------------
-
-
-def validate_update(resource: Resource, obj: Object, old: Object) -> list[Cause]:
-    """Give what may not change from `old` to `obj`; both are complete objects of the same name."""
-    if resource.kind == "Pod" and not resource.group:
-        return _pod_update(obj["spec"], old["spec"])
-    if resource.kind == "PriorityClass":
-        changed = [key for key in ("value", "preemptionPolicy") if obj.get(key) != old.get(key)]
-        return [forbidden_field(key, "may not be changed in an update.") for key in changed]
-    frozen = _IMMUTABLE_FIELDS.get((resource.group, resource.kind), ())
-    moved = [path for path in frozen if _at(obj, path) != _at(old, path)]
-    return [invalid_value(".".join(path), _at(obj, path), _IMMUTABLE) for path in moved]
-
-
-_IMMUTABLE_FIELDS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
-    ("apps", "ReplicaSet"): (("spec", "selector"),),
-    ("apps", "Deployment"): (("spec", "selector"),),
-    ("apps", "DaemonSet"): (("spec", "selector"),),
-    ("apps", "StatefulSet"): (("spec", "selector"), ("spec", "serviceName"), ("spec", "podManagementPolicy")),
-    ("batch", "Job"): (("spec", "selector"), ("spec", "completions")),
-    ("storage.k8s.io", "StorageClass"): (("provisioner",), ("parameters",), ("reclaimPolicy",), ("volumeBindingMode",)),
-}
-
-
-def _at(obj: Object, path: tuple[str, ...]) -> Any:
-    value: Any = obj
-    for step in path:
-        value = (value or {}).get(step)
-    return value
-
-
-def _pod_update(spec: Object, old: Object) -> list[Cause]:
-    causes: list[Cause] = []
-    kept = [_without_seconds(toleration) for toleration in spec.get("tolerations") or ()]
-    if any(_without_seconds(toleration) not in kept for toleration in old.get("tolerations") or ()):
-        why = "existing toleration can not be modified except its tolerationSeconds"
-        causes.append(forbidden_field("spec.tolerations", why))
-    gates, old_gates = spec.get("schedulingGates") or [], old.get("schedulingGates") or []
-    if any(gate not in old_gates for gate in gates):
-        causes.append(
-            forbidden_field("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
-        )
-    if _frozen_part(spec, gated=bool(old_gates)) != _frozen_part(old, gated=bool(old_gates)):
-        causes.append(forbidden_field("spec", _POD_UPDATE_WHY))
-    return causes
-
-
-def _without_seconds(toleration: Object) -> Object:
-    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
-
-
-def _frozen_part(spec: Object, gated: bool) -> Object:
-    """Give what of a pod's spec may not change; a gated pod may still narrow where it can go."""
-    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
-    if gated:
-        free |= {"nodeSelector", "affinity"}
-    part = {key: value for key, value in spec.items() if key not in free and value not in (None, [], {})}
-    for key in ("initContainers", "containers"):
-        if key in part:
-            part[key] = [{**container, "image": ""} for container in part[key]]
-    # Ephemeral containers come through a subresource of their own.
-    part.pop("ephemeralContainers", None)
-    return part

@@ -37,7 +37,8 @@ from simulator.apiserver.resources import Registry, Resource
 from simulator.apiserver.service_addresses import keep
 from simulator.apiserver.shape import check_shape
 from simulator.apiserver.store import Collection, Store
-from simulator.apiserver.validation import validate, validate_update
+from simulator.apiserver.update_validation import validate_status, validate_update
+from simulator.apiserver.validation import validate
 from simulator.apiserver.watch_cache import Key, Revision, View
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no suffix is a word
@@ -252,6 +253,8 @@ class Verbs:
         metadata = self._kept_metadata(obj["metadata"], old.obj["metadata"])
         if status:
             obj = {**old.obj, "metadata": metadata, "status": obj.get("status") or {}}
+            if causes := validate_status(resource, obj, old.obj):
+                raise errors.invalid(resource.group, resource.kind, old.key[1], causes)
         else:
             obj["metadata"] = metadata
             if resource.has_status and "status" in old.obj:

@@ -176,6 +176,11 @@ class WatchCache:
         for watcher in self._watchers:
             watcher.close()
 
+    def lose_all(self) -> None:
+        """Break all watches."""
+        for watcher in tuple(self._watchers):
+            watcher.lose()
+
     def _at(self, sequence: int) -> Event | None:
         return self._ring[sequence % len(self._ring)] if sequence >= 0 else None
 

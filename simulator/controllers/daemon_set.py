@@ -2,7 +2,7 @@
 
 A node should have one if the pod's node name, selector and affinity allow it and its taints are tolerated (daemons
 tolerate not-ready, unreachable, pressure and cordoned nodes). A taint that only forbids scheduling does not drive a
-running daemon away. Updates replace `maxUnavailable` pods at a time; `maxSurge` is not carried out.
+running daemon away. How an update goes on is in `daemon_rollout.py`. Pods that fail are made anew, later each time.
 """
 
 from typing import Any
@@ -14,23 +14,21 @@ from kube.api.tolerations import find_untolerated
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.selectors import label_selector
 from simulator.apiserver.watch_cache import Key
-from simulator.controllers.api import key_of
-from simulator.controllers.controller import Context, Controller
-from simulator.controllers.expectations import Expectations
-from simulator.controllers.informer import by_controller, controller_of
+from simulator.controllers.backoff import Backoff
+from simulator.controllers.controller import Context
+from simulator.controllers.daemon_rollout import Rollout, hash_of, next_step
+from simulator.controllers.informer import by_controller
+from simulator.controllers.pod_owner import PodOwner
 from simulator.controllers.pods import (
     FINISHED,
     claim,
     is_available,
     is_ready,
     is_terminating,
-    keys_of,
     phase_of,
     pod_from_template,
-    slow_start,
 )
 from simulator.controllers.revisions import CONTROLLER_REVISIONS, HASH_LABEL, current_revision, history, truncate
-from simulator.controllers.rolling_update import share
 
 DAEMON_SETS = "daemonsets.apps"
 BURST = 250
@@ -47,23 +45,21 @@ _TOLERATED = (
 )
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(PodOwner):
     """Keeps the pods of each DaemonSet."""
 
     name = "daemonset"
+    owner_kind = "DaemonSet"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.expectations = Expectations()
+        self._backoff = Backoff()
         self._typed: dict[str, tuple[Any, Node]] = {}
         self._sets = self.informers(DAEMON_SETS)
         self._nodes = self.informers("nodes")
-        self._pods = self.informers("pods")
-        self._pods.add_index("controller", by_controller)
         self._revisions = self.informers(CONTROLLER_REVISIONS)
         self._revisions.add_index("controller", by_controller)
         self._sets.add_handler(self._on_set)
-        self._pods.add_handler(self._on_pod)
         self._nodes.add_handler(self._on_node)
 
     # --- what is news ----------------------------------------------------------------------------------------------
@@ -72,18 +68,6 @@ class DaemonSetController(Controller):
         changed = new or old
         if changed is not None:
             self.enqueue(changed)
-
-    def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        pod = new or old
-        owner = None if pod is None else controller_of(pod)
-        if pod is None or owner is None or owner.get("kind") != "DaemonSet":
-            return
-        key = pod["metadata"]["namespace"], owner["name"]
-        if old is None:
-            self.expectations.creation_observed(key)
-        if new is None or is_terminating(new):
-            self.expectations.deletion_observed(key, key_of(pod))
-        self.queue.add(key)
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         """Only what decides who may run there is news; heartbeats are not."""
@@ -111,13 +95,13 @@ class DaemonSetController(Controller):
         wanted, allowed = self._where(owner)
         refusal = None
         if self.expectations.satisfied(key):
-            missing = sorted(wanted - on_node.keys())
-            doomed = self._surplus(on_node, allowed)
+            rollout = self._rollout(owner, revision)
+            missing, doomed = sorted(wanted - on_node.keys()), self._surplus(key, rollout, on_node, allowed)
             if not missing and not doomed:
-                doomed = self._outdated(owner, revision, on_node, wanted)
+                missing, doomed = next_step(rollout, on_node, wanted)
             refusal = self._manage(key, owner, revision, missing[:BURST], doomed[:BURST])
         self._write_status(owner, revision, on_node, wanted)
-        used = {f"{owner['metadata']['name']}-{_hash(pod)}" for pod in pods} | {revision["metadata"]["name"]}
+        used = {f"{owner['metadata']['name']}-{hash_of(pod)}" for pod in pods} | {revision["metadata"]["name"]}
         truncate(self.api, owner, history(self._revisions, owner), used)
         if refusal is not None:
             raise refusal
@@ -126,19 +110,15 @@ class DaemonSetController(Controller):
         self, key: Key, owner: Object, revision: Object, missing: list[str], doomed: list[Object]
     ) -> ApiError | None:
         if doomed:
-            self.expectations.expect_deletions(key, keys_of(doomed))
-            for pod in doomed:
-                if not self.api.delete("pods", pod):
-                    self.expectations.deletion_observed(key, key_of(pod))
-            return None
+            return self.delete_many(key, doomed)
         if not missing:
             return None
-        self.expectations.expect_creations(key, len(missing))
         left = iter(missing)
-        created, refusal = slow_start(len(missing), lambda: self._create(owner, revision, next(left)))
-        for _ in range(len(missing) - created):
-            self.expectations.creation_observed(key)
-        return refusal
+        return self.create_many(key, len(missing), lambda: self._create(owner, revision, next(left)))
+
+    def _rollout(self, owner: Object, revision: Object) -> Rollout:
+        mark, seconds = revision["metadata"]["labels"][HASH_LABEL], int(owner["spec"].get("minReadySeconds") or 0)
+        return Rollout(owner["spec"]["updateStrategy"], mark, seconds, self.api.seconds())
 
     def _create(self, owner: Object, revision: Object, node: str) -> None:
         labels = {HASH_LABEL: revision["metadata"]["labels"][HASH_LABEL], "pod-template-generation": "1"}
@@ -183,38 +163,27 @@ class DaemonSetController(Controller):
             known = self._typed[name] = (deciding, convert(small, Node))
         return known[1]
 
-    def _surplus(self, on_node: dict[str, list[Object]], allowed: set[str]) -> list[Object]:
+    def _surplus(self, key: Key, rollout: Rollout, on_node: dict[str, list[Object]], allowed: set[str]) -> list[Object]:
         """Pods on nodes that should have none, second pods of a node, and finished ones, which are made anew."""
-        doomed = []
+        doomed: list[Object] = []
         for node, pods in on_node.items():
             staying = [pod for pod in pods if not is_terminating(pod)]
             finished = [pod for pod in staying if phase_of(pod) in FINISHED]
-            running = sorted(
-                (pod for pod in staying if pod not in finished), key=lambda p: not p["spec"].get("nodeName")
-            )
-            doomed += finished + (running[1:] if node in allowed else running)
+            doomed += [pod for pod in finished if self._may_be_replaced(key, node, pod)]
+            running = [pod for pod in staying if pod not in finished]
+            running.sort(key=lambda pod: not pod["spec"].get("nodeName"))
+            doomed += _beyond_one(rollout, running) if node in allowed else running
         return doomed
 
-    def _outdated(
-        self, owner: Object, revision: Object, on_node: dict[str, list[Object]], wanted: set[str]
-    ) -> list[Object]:
-        """Old pods, as many as may be away at once; those that are not up are no loss and go first."""
-        strategy = owner["spec"]["updateStrategy"]
-        if strategy["type"] != "RollingUpdate":
-            return []
-        mark = revision["metadata"]["labels"][HASH_LABEL]
-        limit = share((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1), len(wanted), up=True)
-        seconds, now = int(owner["spec"].get("minReadySeconds") or 0), self.api.seconds()
-        broken: list[Object] = []
-        sound: list[Object] = []
-        away = 0
-        for node in sorted(wanted):
-            for pod in on_node.get(node, ()):
-                up = not is_terminating(pod) and is_available(pod, seconds, now)
-                away += not up
-                if _hash(pod) != mark and not is_terminating(pod):
-                    (sound if up else broken).append(pod)
-        return broken + sound[: max(0, limit - away)]
+    def _may_be_replaced(self, key: Key, node: str, pod: Object) -> bool:
+        """A pod that failed goes at once the first time, and later each time after that."""
+        if phase_of(pod) != "Failed":
+            return True
+        if wait := self._backoff.left(*key, node):
+            self.queue.add_after(key, wait)
+            return False
+        self._backoff.failed(*key, node)
+        return True
 
     def _write_status(
         self, owner: Object, revision: Object, on_node: dict[str, list[Object]], wanted: set[str]
@@ -230,7 +199,7 @@ class DaemonSetController(Controller):
             "numberReady": len(ready),
             "numberAvailable": available,
             "numberUnavailable": len(wanted) - available,
-            "updatedNumberScheduled": sum(_hash(pod) == mark for pod in right),
+            "updatedNumberScheduled": sum(hash_of(pod) == mark for pod in right),
             "observedGeneration": owner["metadata"].get("generation", 0),
         }
         if status != owner.get("status"):
@@ -241,8 +210,13 @@ def _deciding(node: Object) -> tuple[Any, Any]:
     return node["metadata"].get("labels") or {}, (node.get("spec") or {}).get("taints")
 
 
-def _hash(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(HASH_LABEL, ""))
+def _beyond_one(rollout: Rollout, running: list[Object]) -> list[Object]:
+    """All but one pod of a node; while an update surges, all but one old and one new."""
+    if not rollout.surging:
+        return running[1:]
+    new = [pod for pod in running if rollout.is_new(pod)]
+    old = [pod for pod in running if not rollout.is_new(pod)]
+    return new[1:] + old[1:]
 
 
 def _target(pod: Object) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import key_of, seconds_of
-from simulator.controllers.controller import Context, Controller
-from simulator.controllers.expectations import Expectations
-from simulator.controllers.informer import by_controller, controller_of
+from simulator.controllers.controller import Context
+from simulator.controllers.pod_owner import PodOwner
 from simulator.controllers.pods import (
     FINISHED,
     condition_of,
@@ -22,7 +21,6 @@ from simulator.controllers.pods import (
     is_terminating,
     phase_of,
     pod_from_template,
-    slow_start,
 )
 
 JOBS = "jobs.batch"
@@ -74,36 +72,21 @@ class Tally:
         return min(int(self.spec["parallelism"]), int(completions) - self.succeeded)
 
 
-class JobController(Controller):
+class JobController(PodOwner):
     """Runs Jobs."""
 
     name = "job"
+    owner_kind = "Job"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.expectations = Expectations()
         self._jobs = self.informers(JOBS)
-        self._pods = self.informers("pods")
-        self._pods.add_index("controller", by_controller)
         self._jobs.add_handler(self._on_job)
-        self._pods.add_handler(self._on_pod)
 
     def _on_job(self, old: Object | None, new: Object | None) -> None:
         changed = new or old
         if changed is not None:
             self.enqueue(changed)
-
-    def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        pod = new or old
-        owner = None if pod is None else controller_of(pod)
-        if pod is None or owner is None or owner.get("kind") != "Job":
-            return
-        key = pod["metadata"]["namespace"], owner["name"]
-        if old is None:
-            self.expectations.creation_observed(key)
-        if new is None or is_terminating(new):
-            self.expectations.deletion_observed(key, key_of(pod))
-        self.queue.add(key)
 
     # --- a sync ----------------------------------------------------------------------------------------------------
 
@@ -136,8 +119,7 @@ class JobController(Controller):
         """The Job is gone: what is left of its pods is held by nobody."""
         self.expectations.forget(key)
         for pod in self._pods.all():
-            owner = controller_of(pod)
-            if owner and owner.get("kind") == "Job" and (pod["metadata"]["namespace"], owner["name"]) == key:
+            if self.owner_key(pod) == key:
                 self._release(pod)
 
     def _count(self, job: Object) -> Tally:
@@ -211,11 +193,8 @@ class JobController(Controller):
         if difference < 0:
             doomed = sorted(tally.active, key=lambda pod: (is_ready(pod), bool(pod["spec"].get("nodeName"))))
             doomed = doomed[:-difference]
-            self.expectations.expect_deletions(key, [key_of(pod) for pod in doomed])
-            for pod in doomed:
-                self.api.delete("pods", pod)
             tally.active = [pod for pod in tally.active if pod not in doomed]
-            return None
+            return self.delete_many(key, doomed)
         if difference == 0:
             return None
         wait = self._backoff(tally)
@@ -233,11 +212,7 @@ class JobController(Controller):
     def _create(self, key: Key, tally: Tally, count: int) -> ApiError | None:
         indexes = _free_indexes(tally, count) if tally.indexed else [None] * count
         left = iter(indexes)
-        self.expectations.expect_creations(key, len(indexes))
-        created, refusal = slow_start(len(indexes), lambda: self._create_one(tally, next(left)))
-        for _ in range(len(indexes) - created):
-            self.expectations.creation_observed(key)
-        return refusal
+        return self.create_many(key, len(indexes), lambda: self._create_one(tally, next(left)))
 
     def _create_one(self, tally: Tally, index: int | None) -> None:
         name, uid = tally.job["metadata"]["name"], tally.job["metadata"]["uid"]

@@ -15,6 +15,7 @@ from simulator.controllers.api import Api
 from simulator.controllers.controller import Context, Controller
 from simulator.controllers.daemon_set import DaemonSetController
 from simulator.controllers.deployment import DeploymentController
+from simulator.controllers.device_driver import DeviceDriver
 from simulator.controllers.disruption import DisruptionController
 from simulator.controllers.ephemeral_volumes import EphemeralVolumeController
 from simulator.controllers.garbage_collector import GarbageCollector
@@ -24,6 +25,8 @@ from simulator.controllers.node_lifecycle import NodeLifecycleController, TaintE
 from simulator.controllers.pod_gc import PodGarbageCollector
 from simulator.controllers.provisioner import Provisioner
 from simulator.controllers.replica_set import ReplicaSetController
+from simulator.controllers.replication_controller import ReplicationControllerController
+from simulator.controllers.resource_claims import ResourceClaimController
 from simulator.controllers.revisions import serve as serve_revisions
 from simulator.controllers.stateful_set import StatefulSetController
 from simulator.controllers.volumes import VolumeController
@@ -36,6 +39,7 @@ class Settings:
     lag: float = 0.0
     events: bool = True
     provisioning_delay: float = 0.0
+    device_delay: float = 0.0
     node_grace: float = 50.0
     node_period: float = 5.0
 
@@ -49,10 +53,12 @@ class ControllerManager:
         self.informers = Informers(server, chosen.lag)
         context = Context(Api(server), self.informers, chosen.events)
         self.provisioner = Provisioner(context, chosen.provisioning_delay)
+        self.device_driver = DeviceDriver(context, prepare_seconds=chosen.device_delay)
         self.garbage_collector = GarbageCollector(context)
         self.controllers: tuple[Controller, ...] = (
             DeploymentController(context),
             ReplicaSetController(context),
+            ReplicationControllerController(context),
             StatefulSetController(context),
             DaemonSetController(context),
             JobController(context),
@@ -61,6 +67,8 @@ class ControllerManager:
             VolumeController(context),
             self.provisioner,
             EphemeralVolumeController(context),
+            ResourceClaimController(context),
+            self.device_driver,
             NodeLifecycleController(context, grace=chosen.node_grace, period=chosen.node_period),
             TaintEvictionController(context),
             PodGarbageCollector(context),

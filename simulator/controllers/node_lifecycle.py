@@ -17,7 +17,7 @@ from simulator.apiserver.errors import Object
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.controller import Context, Controller
 from simulator.controllers.informer import by_node
-from simulator.controllers.pods import condition_of, is_ready, is_terminating
+from simulator.controllers.pods import condition_of, disrupted, is_ready, is_terminating
 
 LEASES = "leases.coordination.k8s.io"
 LEASE_NAMESPACE = "kube-node-lease"
@@ -192,16 +192,8 @@ class TaintEvictionController(Controller):
         self._evict(pod)
 
     def _evict(self, pod: Object) -> None:
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": self.api.now(),
-        }
-        status = pod.get("status") or {}
-        others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
-        self.api.set_status("pods", pod, {**status, "conditions": [*others, condition]})
+        why = "Taint manager: deleting due to NoExecute taint"
+        self.api.set_status("pods", pod, disrupted(pod, "DeletionByTaintManager", why, self.api.now()))
         name = "/".join((pod["metadata"]["namespace"], pod["metadata"]["name"]))
         self.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {name}")
         self.api.delete("pods", pod)

@@ -8,7 +8,7 @@ from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import key_of
 from simulator.controllers.controller import Context, Controller
 from simulator.controllers.informer import by_node
-from simulator.controllers.pods import FINISHED, is_terminating, phase_of
+from simulator.controllers.pods import FINISHED, disrupted, is_terminating, phase_of
 
 QUARANTINE = 40.0
 
@@ -55,13 +55,5 @@ class PodGarbageCollector(Controller):
         self.api.delete("pods", pod, grace_seconds=0)
 
     def _mark_failed(self, pod: Object) -> Object:
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists",
-            "lastTransitionTime": self.api.now(),
-        }
-        status = pod.get("status") or {}
-        conditions = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
-        return self.api.set_status("pods", pod, {**status, "phase": "Failed", "conditions": [*conditions, condition]})
+        status = disrupted(pod, "DeletionByPodGC", "PodGC: node no longer exists", self.api.now())
+        return self.api.set_status("pods", pod, {**status, "phase": "Failed"})

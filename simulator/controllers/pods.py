@@ -41,6 +41,12 @@ def is_active(pod: Object) -> bool:
     return phase_of(pod) not in FINISHED and not is_terminating(pod)
 
 
+def was_rejected(pod: Object) -> bool:
+    """Whether its kubelet refused to start a pod: it is Failed, and not one of its containers was ever made."""
+    status = pod.get("status") or {}
+    return phase_of(pod) == "Failed" and "startTime" in status and not status.get("containerStatuses")
+
+
 def condition_of(obj: Object, kind: str) -> Object:
     """A condition, {} where there is none."""
     for condition in (obj.get("status") or {}).get("conditions") or ():
@@ -64,6 +70,20 @@ def ready_since(pod: Object) -> float:
 def is_available(pod: Object, min_ready_seconds: int, now: float) -> bool:
     """Whether a pod has been ready for long enough."""
     return is_ready(pod) and (not min_ready_seconds or ready_since(pod) + min_ready_seconds <= now)
+
+
+def disrupted(pod: Object, reason: str, message: str, now: str) -> Object:
+    """The status of a pod about to be deleted through no fault of its own."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+    }
+    status = pod.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+    return {**status, "conditions": [*others, condition]}
 
 
 # --- making --------------------------------------------------------------------------------------------------------

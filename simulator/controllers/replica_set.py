@@ -1,28 +1,30 @@
 """ReplicaSets: as many pods as asked for, no more and no fewer.
 
 The real controller's structure: expectations so that an informer that lags does no harm, creation in slow-start
-batches, at most 500 pods a sync, adoption and release by selector, deletion in the order of `pods.to_delete`.
+batches, at most 500 pods a sync, adoption and release by selector, deletion in the order of `pods.to_delete`. Unlike
+the real one it waits longer each time before it replaces pods that their kubelets refuse. A ReplicationController is
+the same with a simpler selector.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from simulator.apiserver.errors import ApiError, Object
-from simulator.apiserver.selectors import label_selector, labels_of
+from simulator.apiserver.selectors import LabelTest, label_selector, labels_of
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import key_of
-from simulator.controllers.controller import Context, Controller
-from simulator.controllers.expectations import Expectations
+from simulator.controllers.backoff import Backoff
+from simulator.controllers.controller import Context
 from simulator.controllers.informer import by_controller, controller_of
+from simulator.controllers.pod_owner import PodOwner
 from simulator.controllers.pods import (
     claim,
     is_active,
     is_available,
     is_ready,
     is_terminating,
-    keys_of,
     pod_from_template,
-    slow_start,
     to_delete,
+    was_rejected,
 )
 
 REPLICA_SETS = "replicasets.apps"
@@ -30,21 +32,24 @@ BURST = 500
 _TERMINATING_NAMESPACE = "NamespaceTerminating"
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(PodOwner):
     """Keeps the number of pods of each ReplicaSet."""
 
     name = "replicaset"
+    owner_kind = "ReplicaSet"
+    resource: ClassVar[str] = REPLICA_SETS
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.expectations = Expectations()
-        self._pods = self.informers("pods")
-        self._pods.add_index("controller", by_controller)
-        self._sets = self.informers(REPLICA_SETS)
+        self._backoff = Backoff()
+        self._sets = self.informers(self.resource)
         self._sets.add_index("controller", by_controller)
         self._sets.add_index("namespace", lambda obj: [obj["metadata"]["namespace"]])
         self._sets.add_handler(self._on_set)
-        self._pods.add_handler(self._on_pod)
+
+    def selector_of(self, owner: Object) -> LabelTest:
+        """What tells an owner's pods."""
+        return label_selector(owner["spec"]["selector"])
 
     # --- what is news ----------------------------------------------------------------------------------------------
 
@@ -67,7 +72,7 @@ class ReplicaSetController(Controller):
         if is_terminating(pod):
             self._gone(pod)
             return
-        key = self._owner_key(pod)
+        key = self.owner_key(pod)
         if key is not None:
             self.expectations.creation_observed(key)
             self.queue.add(key)
@@ -78,7 +83,9 @@ class ReplicaSetController(Controller):
         if is_terminating(new):
             self._gone(new)
             return
-        before, now = self._owner_key(old), self._owner_key(new)
+        before, now = self.owner_key(old), self.owner_key(new)
+        if now is not None and was_rejected(new) and not was_rejected(old):
+            self._backoff.failed(*now)
         if before is not None and before != now:
             self.queue.add(before)
         if now is not None:
@@ -95,20 +102,14 @@ class ReplicaSetController(Controller):
             self.queue.add_after(key, seconds + 1)
 
     def _gone(self, pod: Object | None) -> None:
-        key = None if pod is None else self._owner_key(pod)
+        key = None if pod is None else self.owner_key(pod)
         if pod is not None and key is not None:
             self.expectations.deletion_observed(key, key_of(pod))
             self.queue.add(key)
 
-    def _owner_key(self, pod: Object) -> Key | None:
-        owner = controller_of(pod)
-        if owner is None or owner.get("kind") != "ReplicaSet":
-            return None
-        return pod["metadata"]["namespace"], owner["name"]
-
     def _enqueue_matching(self, pod: Object) -> None:
         for owner in self._sets.by_index("namespace", pod["metadata"]["namespace"]):
-            if label_selector(owner["spec"]["selector"])(labels_of(pod)):
+            if self.selector_of(owner)(labels_of(pod)):
                 self.enqueue(owner)
 
     # --- doing it --------------------------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class ReplicaSetController(Controller):
             self.expectations.forget(key)
             return
         may_manage = self.expectations.satisfied(key)
-        matches = label_selector(owner["spec"]["selector"])
+        matches = self.selector_of(owner)
         pods = [pod for pod in claim(self.api, "pods", owner, self._pods, matches) if is_active(pod)]
         refusal: ApiError | None = None
         if may_manage and not is_terminating(owner):
@@ -131,17 +132,16 @@ class ReplicaSetController(Controller):
 
     def _manage(self, key: Key, owner: Object, pods: list[Object]) -> ApiError | None:
         missing = int(owner["spec"]["replicas"]) - len(pods)
-        if missing > 0:
+        if missing > 0 and (wait := self._backoff.left(*key)):
+            self.queue.add_after(key, wait)
+        elif missing > 0:
             return self._create(key, owner, min(missing, BURST))
-        if missing < 0:
+        elif missing < 0:
             return self._delete(key, owner, pods, min(-missing, BURST))
         return None
 
     def _create(self, key: Key, owner: Object, count: int) -> ApiError | None:
-        self.expectations.expect_creations(key, count)
-        created, refusal = slow_start(count, lambda: self._create_one(owner))
-        for _ in range(count - created):
-            self.expectations.creation_observed(key)
+        refusal = self.create_many(key, count, lambda: self._create_one(owner))
         if refusal is not None:
             self.event(owner, "Warning", "FailedCreate", f"Error creating: {refusal}")
             if any(cause["reason"] == _TERMINATING_NAMESPACE for cause in refusal.details.get("causes") or ()):
@@ -155,16 +155,11 @@ class ReplicaSetController(Controller):
 
     def _delete(self, key: Key, owner: Object, pods: list[Object], count: int) -> ApiError | None:
         doomed = to_delete(pods, self._related(owner, pods), count, self.api.seconds())
-        self.expectations.expect_deletions(key, keys_of(doomed))
-        refusal: ApiError | None = None
-        for pod in doomed:
-            try:
-                self.api.delete("pods", pod)
-                self.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
-            except ApiError as error:
-                self.expectations.deletion_observed(key, key_of(pod))
-                refusal = refusal or error
-        return refusal
+
+        def tell(pod: Object) -> None:
+            self.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+
+        return self.delete_many(key, doomed, tell)
 
     def _related(self, owner: Object, pods: list[Object]) -> list[Object]:
         """The pods of all ReplicaSets of the same Deployment: two of them on one node, and one may go."""
@@ -181,7 +176,7 @@ class ReplicaSetController(Controller):
         known = owner.get("status") or {}
         if status != known:
             try:
-                self.api.set_status(REPLICA_SETS, owner, status)
+                self.api.set_status(self.resource, owner, status)
             except ApiError as error:
                 if error.code != 404:
                     raise

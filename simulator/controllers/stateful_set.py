@@ -2,7 +2,8 @@
 
 OrderedReady goes one by one: a pod is made only once all below it are up, and taken away only once all above it are
 gone. Parallel does all at once. Updates go from the highest ordinal down to the partition, one at a time, and always
-wait for a pod to be up again. Claims stay when their pod or the set goes.
+wait for a pod to be up again. A pod that failed is made anew, later each time. Claims stay when their pod or the set
+goes, unless the set's policy says that they go too.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.selectors import label_selector
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import copy_of, key_of
+from simulator.controllers.backoff import Backoff
 from simulator.controllers.controller import Context, Controller
 from simulator.controllers.informer import by_controller, controller_of
 from simulator.controllers.pods import (
@@ -71,6 +73,7 @@ class StatefulSetController(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
+        self._backoff = Backoff()
         self._sets = self.informers(STATEFUL_SETS)
         self._pods = self.informers("pods")
         self._pods.add_index("controller", by_controller)
@@ -117,6 +120,10 @@ class StatefulSetController(Controller):
         for ordinal in plan.ordinals:
             pod = plan.pods.get(ordinal)
             if pod is not None and phase_of(pod) in FINISHED and not is_terminating(pod):
+                if not self._may_be_replaced(plan, pod):
+                    if self._ordered(plan):
+                        return False
+                    continue
                 self.api.delete("pods", pod)
                 pod = None
                 if self.api.get("pods", self._pod_key(plan, ordinal)) is not None:
@@ -127,6 +134,15 @@ class StatefulSetController(Controller):
                     return False
             if self._ordered(plan) and not self._is_up(plan, pod):
                 return False
+        return True
+
+    def _may_be_replaced(self, plan: Plan, pod: Object) -> bool:
+        """A pod that ended goes at once the first time, and later each time after that."""
+        key = key_of(pod)
+        if wait := self._backoff.left(*key):
+            self.queue.add_after(key_of(plan.owner), wait)
+            return False
+        self._backoff.failed(*key)
         return True
 
     def _scale_down(self, plan: Plan) -> bool:

@@ -59,9 +59,12 @@ class Account:
 
 
 def needs_of(pod: Object) -> tuple[Pod, Needs]:
-    """The typed pod, and what it takes."""
+    """The typed pod, and what it takes; what its devices provide is not the node's to count."""
     typed = convert(pod, Pod)
-    return typed, Needs({**pod_requests(typed), PODS: 1}, host_ports(typed))
+    by_devices = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    claimed = {mapping["resourceName"] for mapping in by_devices.get("requestMappings") or ()}
+    requests = {name: amount for name, amount in pod_requests(typed).items() if name not in claimed}
+    return typed, Needs({**requests, PODS: 1}, host_ports(typed))
 
 
 def admit(pod: Pod, needs: Needs, node: Object, account: Account) -> Rejection | None:

@@ -18,6 +18,7 @@ from simulator.apiserver.errors import Object
 from simulator.apiserver.server import ApiServer
 from simulator.apiserver.watch_cache import Event, Key, View
 from simulator.controllers.api import Api
+from simulator.kubelet.claims import ClaimManager, Driver
 from simulator.kubelet.heartbeats import Heartbeats
 from simulator.kubelet.pod_workers import Delays, PodWorkers
 from simulator.kubelet.runtime import FakeRuntime
@@ -47,7 +48,9 @@ class HollowKubelet:
         self._random = random.Random(seed)
         self._timers = Timers()
         self._runtime = FakeRuntime(self._timers, self._now, self._lifecycle)
-        self.workers = PodWorkers(self._api, self._timers, self._runtime, self)
+        self.drivers: dict[str, Driver] = {}
+        self._claims = ClaimManager(self._api, self.drivers)
+        self.workers = PodWorkers(self._api, self._timers, self._runtime, self, self._claims)
         self._heartbeats = (
             Heartbeats(self._api, self._timers, self.is_alive, lease=heartbeat, status=status_interval)
             if heartbeat

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import Api, key_of
+from simulator.kubelet.claims import ClaimManager
 from simulator.kubelet.pod_status import FINISHED, phase_of, pod_status
 from simulator.kubelet.runtime import START_SECONDS, STOP_SECONDS, Container, FakeRuntime, Sandbox, number
 from simulator.kubelet.timers import BATCH, Timers
@@ -66,11 +67,12 @@ class Nodes(Protocol):
 class PodWorkers:
     """The workers of all pods of all nodes."""
 
-    def __init__(self, api: Api, timers: Timers, runtime: FakeRuntime, nodes: Nodes) -> None:
+    def __init__(self, api: Api, timers: Timers, runtime: FakeRuntime, nodes: Nodes, claims: ClaimManager) -> None:
         self._api = api
         self._timers = timers
         self._runtime = runtime
         self._nodes = nodes
+        self._claims = claims
         self._workers: dict[str, PodWorker] = {}
         self._queue: deque[str] = deque()
         self._draining = False
@@ -110,6 +112,7 @@ class PodWorkers:
         """The pod is gone from the API: nothing of it shall be left."""
         self._workers.pop(uid, None)
         self._runtime.remove(uid)
+        self._claims.release(uid)
 
     def reject(self, pod: Object, status: Object) -> None:
         """The pod will not be started: say so."""
@@ -146,6 +149,9 @@ class PodWorkers:
             if self._volumes_missing(worker.pod):
                 self._timers.after(VOLUME_RETRY, self.wake, uid)
                 return
+            if wait := self._claims.seconds_to_wait(worker.pod):
+                self._timers.after(wait, self.wake, uid)
+                return
             box = self._start(worker.pod)
         elif box.up:
             for container in box.containers:
@@ -153,6 +159,7 @@ class PodWorkers:
         self._report(worker, box)
         if phase_of(worker.pod["spec"], box) in FINISHED:
             worker.state = "terminated"
+            self._claims.release(uid)
             self._nodes.pod_ended(worker.pod)
 
     def _start(self, pod: Object) -> Sandbox:

@@ -17,6 +17,7 @@ from podium.demo_trace import Usage, filling_stretch, steps
 from podium.demo_workload import misfits, nodes, urgent, workloads
 from podium.manifests import objects_for_cluster
 from podium.wiring import Options, Service
+from simulator.apiserver.chaos import DEFAULT
 from simulator.chaos import Chaos
 from simulator.cluster import Cluster, make_node_template
 from simulator.load import LoadError
@@ -216,7 +217,7 @@ async def test_everything_is_bound_in_spite_of_chaos(seed):
 
     async with Cluster(seed=seed) as cluster:
         cluster.add_nodes(make_node_template(), 5)
-        chaos = Chaos(cluster, seed, node_interval=0.3, node_outage=1.0)
+        chaos = Chaos(cluster, seed, f"{DEFAULT},nodes=300ms,relists=2s", node_outage=1.0)
         chaos.unleash()
         async with Client(Credentials(cluster.url), qps=-1, burst=0) as client, asyncio.TaskGroup() as group:
             trouble = group.create_task(chaos.run())

@@ -308,7 +308,7 @@ async def test_the_expected_node_is_written_while_the_pod_waits_and_cleared_if_i
         world.lag = lag
         await world.settle(2.2)
         assert [p["nominatedNodeName"] for _, p in world.api.patches if "nominatedNodeName" in p] == ["n1", None]
-        assert world.conditions() == [("web", "Unschedulable", "no volume")]
+        assert world.conditions() == [("web", "Unschedulable", "0/1 nodes are available: 1 no volume.")]
 
 
 async def test_a_pod_that_does_not_wait_is_bound_without_a_nomination() -> None:
@@ -485,9 +485,8 @@ async def test_a_waiting_pod_that_times_out_is_undone_and_its_room_is_free() -> 
         await world.settle(2)
         assert world.node_of("other") == "n1"
         assert world.pool("web") == "unschedulable"
-        assert world.conditions()[-1] == (
-            "web", "Unschedulable", 'rejected due to timeout after waiting at plugin "Hold"',
-        )  # fmt: skip
+        text = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Hold."
+        assert world.conditions()[-1] == ("web", "Unschedulable", text)
 
 
 async def test_a_waiting_pod_that_is_deleted_leaves_nothing() -> None:

@@ -1,6 +1,6 @@
 """Which printer prints which kind; what has none of its own is shown with name and age, as custom resources are."""
 
-from simulator.apiserver.printing import cluster, pods, workloads
+from simulator.apiserver.printing import cluster, devices, pods, workloads
 from simulator.apiserver.printing.columns import Printer
 from simulator.apiserver.resources import Resource
 
@@ -22,8 +22,11 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("apps", "StatefulSet"): workloads.STATEFUL_SET,
     ("apps", "DaemonSet"): workloads.DAEMON_SET,
     ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISION,
+    ("batch", "CronJob"): workloads.CRON_JOB,
     ("batch", "Job"): workloads.JOB,
     ("policy", "PodDisruptionBudget"): cluster.BUDGET,
+    ("resource.k8s.io", "ResourceClaim"): devices.CLAIM,
+    ("resource.k8s.io", "ResourceSlice"): devices.SLICE,
     ("scheduling.k8s.io", "PriorityClass"): cluster.PRIORITY_CLASS,
     ("storage.k8s.io", "StorageClass"): cluster.STORAGE_CLASS,
     ("storage.k8s.io", "CSINode"): cluster.CSI_NODE,

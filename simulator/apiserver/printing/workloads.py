@@ -9,6 +9,7 @@ from simulator.apiserver.errors import Object
 from simulator.apiserver.printing.columns import (
     Printer,
     Row,
+    age,
     columns,
     created,
     duration,
@@ -94,6 +95,21 @@ def _took(status: Object, now: datetime) -> str:
     return "" if start is None else duration(((end or now) - start).total_seconds())
 
 
+def _cron_job(obj: Object, now: datetime) -> Row:
+    spec, status = obj["spec"], obj.get("status") or {}
+    last = status.get("lastScheduleTime")
+    return [
+        obj["metadata"]["name"],
+        spec.get("schedule", ""),
+        spec.get("timeZone") or "<none>",
+        str(bool(spec.get("suspend"))),
+        len(status.get("active") or ()),
+        age(last, now) if last else "<none>",
+        created(obj, now),
+        *_wide(spec["jobTemplate"]["spec"]),
+    ]
+
+
 def _controller_revision(obj: Object, now: datetime) -> Row:
     owner = next((one for one in obj["metadata"].get("ownerReferences") or () if one.get("controller")), None)
     group = (owner or {}).get("apiVersion", "").rpartition("/")[0]
@@ -115,4 +131,8 @@ DAEMON_SET = Printer(
     _daemon_set,
 )
 JOB = Printer(columns("Name|Status|Completions|Duration|Age", _WIDE), _job)
+CRON_JOB = Printer(
+    columns("Name|Schedule|Timezone|Suspend|Active|Last Schedule|Age", _WIDE, "Active"),
+    _cron_job,
+)
 CONTROLLER_REVISION = Printer(columns("Name|Controller|Revision|Age", "", "Revision"), _controller_revision)

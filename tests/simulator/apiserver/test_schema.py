@@ -4,10 +4,11 @@ import msgspec
 import pytest
 from kubernetes_asyncio.client import models
 
+from simulator.apiserver import schema_data, schema_more_data
 from simulator.apiserver.resources import BUILT_IN
 from simulator.apiserver.schema import message, message_of, struct_of
-from simulator.apiserver.schema_data import MESSAGES
 
+MESSAGES = schema_data.MESSAGES + schema_more_data.MESSAGES.lstrip()
 NAMES = [line.partition(":")[0].rstrip("!") for line in MESSAGES.strip().splitlines() if not line.startswith(" ")]
 OTHER_NAMES = {
     "Event": "CoreV1Event",
@@ -15,6 +16,7 @@ OTHER_NAMES = {
     "EventSeries": "CoreV1EventSeries",
     "events.EventSeries": "EventsV1EventSeries",
     "ResourceClaim": "CoreV1ResourceClaim",
+    "resource.ResourceClaim": "ResourceV1ResourceClaim",
     "TokenRequest": "StorageV1TokenRequest",
 }
 # Messages whose fields stand in their owner, and fields that have come and gone again.

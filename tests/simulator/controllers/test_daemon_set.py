@@ -89,3 +89,32 @@ async def test_a_failed_daemon_is_made_anew(cluster: Cluster):
     await asyncio.sleep(5)
     (again,) = cluster.server.list("pods")
     assert (again["metadata"]["name"] != name, again["status"]["phase"]) == (True, "Running")
+
+
+async def test_a_surging_update_keeps_every_node_served(cluster: Cluster):
+    cluster.add_nodes(make_node_template(), 5)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}}
+    cluster.server.create(workload("DaemonSet", "agent", updateStrategy=strategy))
+    await asyncio.sleep(5)
+    set_image(cluster.server, "daemonsets.apps", "agent", "app:2")
+    fewest, most = 5, 5
+    for _ in range(100):
+        await asyncio.sleep(0.2)
+        pods = [pod for pod in cluster.server.list("pods") if "deletionTimestamp" not in pod["metadata"]]
+        most = max(most, len(pods))
+        up = {pod["spec"].get("nodeName") for pod in pods if pod["status"]["phase"] == "Running"}
+        fewest = min(fewest, len(up))
+    assert (fewest, most, images(cluster.server)) == (5, 7, ["app:2"] * 5)
+
+
+async def test_what_an_update_would_drop_is_dropped_when_it_stops_surging(cluster: Cluster):
+    cluster.add_nodes(make_node_template(), 2)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": "100%"}}
+    cluster.server.create(workload("DaemonSet", "agent", updateStrategy=strategy))
+    await asyncio.sleep(5)
+    set_image(cluster.server, "daemonsets.apps", "agent", "app:2")
+    await asyncio.sleep(1)
+    assert images(cluster.server) == ["app:1", "app:1", "app:2", "app:2"]
+    cluster.server.patch("daemonsets.apps", "agent", {"spec": {"updateStrategy": {"type": "OnDelete"}}})
+    await asyncio.sleep(5)
+    assert len(images(cluster.server)) == 2
