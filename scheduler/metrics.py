@@ -100,8 +100,22 @@ class Metrics:
         self.preemption_execution = self._counter(
             "preemption_goroutines_execution_total", "Evictions of all victims of a preemption", "result"
         )
+        self._groups()
         self._calls()
         self._own()
+
+    def _groups(self) -> None:
+        """Of pod groups."""
+        self.group_attempts = self._counter(
+            "podgroup_schedule_attempts_total", "Attempts to schedule pod groups, by result", "result", "profile"
+        )
+        self.group_attempt_duration = self._histogram(
+            "podgroup_scheduling_attempt_duration_seconds", "Pod group scheduling attempt latency", _ATTEMPT,
+            "result", "profile",
+        )  # fmt: skip
+        self.group_algorithm_duration = self._histogram(
+            "podgroup_scheduling_algorithm_duration_seconds", "Pod group scheduling algorithm latency", _ATTEMPT
+        )
 
     def _calls(self) -> None:
         """Of writes beside the scheduling cycle."""
