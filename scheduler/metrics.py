@@ -100,8 +100,22 @@ class Metrics:
         self.preemption_execution = self._counter(
             "preemption_goroutines_execution_total", "Evictions of all victims of a preemption", "result"
         )
+        self._groups()
         self._calls()
         self._own()
+
+    def _groups(self) -> None:
+        """Of pod groups."""
+        self.group_attempts = self._counter(
+            "podgroup_schedule_attempts_total", "Attempts to schedule pod groups, by result", "result", "profile"
+        )
+        self.group_attempt_duration = self._histogram(
+            "podgroup_scheduling_attempt_duration_seconds", "Pod group scheduling attempt latency", _ATTEMPT,
+            "result", "profile",
+        )  # fmt: skip
+        self.group_algorithm_duration = self._histogram(
+            "podgroup_scheduling_algorithm_duration_seconds", "Pod group scheduling algorithm latency", _ATTEMPT
+        )
 
     def _calls(self) -> None:
         """Of writes beside the scheduling cycle."""
@@ -150,6 +164,10 @@ class Metrics:
         self.cache_corrections = self._counter(
             "cache_corrections_total", "Times the cache was corrected from the informer", prefix="podium_"
         )
+        self.dropped_in_flight_events = self._counter(
+            "inflight_events_dropped_total", "Cluster events dropped at the bound of those kept for pods in flight",
+            prefix="podium_",
+        )  # fmt: skip
         self.dropped_patches = self._counter(
             "status_patches_dropped_total", "Status patches given up at the bound of their queue", prefix="podium_"
         )

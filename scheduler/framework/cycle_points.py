@@ -53,6 +53,8 @@ class CyclePoints:
             (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
         )
         self.shapes = ShapeCache()
+        #: rows that a group's placement confines cycles to, None for no confinement
+        self.placement: Mask | None = None
         self._split_by_scope()
         handle.dry_run = self
 
@@ -98,6 +100,8 @@ class CyclePoints:
             self._run_asked_filters(found, wanted)
         if found.error is None and not found.rejection:
             self._apply_nominated(found)
+            if self.placement is not None:
+                found.mask = found.mask & self.placement
         self.observe("Filter", found.error.code.text if found.error else "Success", perf_counter() - started)
         return found
 
@@ -267,14 +271,18 @@ class CyclePoints:
     # --- nominated pods and dry runs ----------------------------------------------------------------------
 
     def _apply_nominated(self, found: Feasibility) -> None:
-        """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8)."""
-        pod_info = found.state.pod_info
-        for row, pods in self.nominated_rows(pod_info).items():
+        """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8).
+
+        A node that is refused without them is refused; what its reason is with them, `diagnose` asks if anybody does.
+        After a wave of preemptions most nodes with nominated pods are still full.
+        """
+        for row, pods in self.nominated_rows(found.state.pod_info).items():
             if found.candidates is not None and not found.candidates[row]:
                 continue
-            info = self.snapshot.infos[row]
-            assert info is not None
-            status = self._filter_with_nominated(found.state, pod_info, info, pods, self.filters)
+            if not found.mask[row]:
+                found.refused_anyway[row] = pods
+                continue
+            status = self._with_nominated(found, row, pods)
             if status is not None:
                 if status.code is Code.ERROR:
                     found.error = status
@@ -282,6 +290,11 @@ class CyclePoints:
                 found.mask = found.mask.copy()
                 found.mask[row] = False
                 found.overrides[row] = status
+
+    def _with_nominated(self, found: Feasibility, row: int, pods: Iterable[PodInfo]) -> Status | None:
+        info = self.snapshot.infos[row]
+        assert info is not None
+        return self._filter_with_nominated(found.state, found.state.pod_info, info, pods, self.filters)
 
     def nominated_rows(self, pod_info: PodInfo) -> dict[int, list[PodInfo]]:
         """row -> nominated pods of equal or higher priority, other than the pod itself."""
@@ -341,13 +354,15 @@ class CyclePoints:
     def diagnose(self, found: Feasibility) -> Diagnosis:
         """Who refused which node and why: the first failing plugin in order wins, as upstream stops there."""
         snapshot = self.snapshot
-        diagnosis = Diagnosis(snapshot, snapshot.count)
+        left = snapshot.nodes.all
+        if self.placement is not None:
+            left &= self.placement
+        diagnosis = Diagnosis(snapshot, snapshot.count if self.placement is None else int(np.count_nonzero(left)))
         diagnosis.unschedulable_plugins.update(found.naming)
         if found.rejection is not None:
             diagnosis.pre_filter = found.rejection
             diagnosis.add_plugin_status(found.rejection)
             return diagnosis
-        left = snapshot.nodes.all
         if found.candidates is not None and found.absent is not None:
             diagnosis.absent = ((left & ~found.candidates).nonzero()[0], found.absent)
             diagnosis.add_plugin_status(found.absent)
@@ -366,7 +381,14 @@ class CyclePoints:
         return diagnosis
 
     def _add_overrides(self, diagnosis: Diagnosis, found: Feasibility, left: Mask) -> None:
+        for row, pods in found.refused_anyway.items():
+            first_pass = self._with_nominated(found, row, pods)
+            if first_pass is not None and first_pass.rejected:
+                found.overrides[row] = first_pass
+        found.refused_anyway = {}
         for row, status in found.overrides.items():
+            if not left[row]:
+                continue
             diagnosis.add_refused(Refused(status.plugin, np.array([row]), Refusals((status,), np.zeros(1, np.intp))))
             left[row] = False
 
