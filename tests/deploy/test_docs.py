@@ -57,7 +57,7 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_and_option_of_podium_that_is_named_exists(page: Path) -> None:
-    assert set(re.findall(r"(?:`|\| )podium ([a-z]+)", page.read_text())) <= set(COMMANDS)
+    assert set(re.findall(r"`podium ([a-z]+)", page.read_text())) <= set(COMMANDS)
     options = {f"--{flag.name}" for flag in FLAGS}
     for option in re.findall(r"`(--[a-z][a-z-]+)(?:=[^`]*)?`", page.read_text()):
         assert option in options | {"--version", "--config", "--no-leader-elect"}, option
