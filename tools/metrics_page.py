@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
+from plugins.dynamic_resources.metrics import DeviceMetrics
 from podium.serving.client_metrics import ClientMetrics
 from podium.serving.more_metrics import HealthChecks
+from scheduler.framework.handle import Handle
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.metrics import Metrics
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
@@ -37,6 +42,7 @@ def render() -> str:
     """The whole page."""
     metrics = Metrics()
     ClientMetrics(metrics.registry)
+    DeviceMetrics(cast("Handle", SimpleNamespace(profile="", metrics=PluginMetrics(metrics.registry))))
     made = _series(metrics.registry)
     parts = [INTRODUCTION]
     for title, prefix in (

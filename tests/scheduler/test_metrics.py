@@ -1,9 +1,15 @@
 """Metrics under kube-scheduler's own names, labels and buckets (facts 1.7)."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from prometheus_client import Counter, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
+from plugins.dynamic_resources.metrics import DeviceMetrics
+from scheduler.framework.handle import Handle
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.metrics import Metrics, exponential
 
 #: name | type | labels | exponential buckets (start, factor, count), as kube-scheduler has them
@@ -59,8 +65,9 @@ def rows() -> dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]]:
 
 
 def made() -> dict[str, MetricWrapperBase]:
-    """Name -> series, of a new scheduler."""
+    """Name -> series, of a new scheduler and its plugin for devices."""
     registry = Metrics().registry
+    DeviceMetrics(cast("Handle", SimpleNamespace(profile="podium", metrics=PluginMetrics(registry))))
     return {
         metric._name + ("_total" if isinstance(metric, Counter) else ""): metric
         for metric in registry._collector_to_names
