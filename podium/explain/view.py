@@ -19,6 +19,7 @@ import msgspec
 
 from kube.api.core import Pod
 from plugins.default_preemption import DefaultPreemption
+from plugins.dynamic_resources.devices import DeviceId
 from scheduler.cache import SchedulerCache
 from scheduler.decision_log import DecisionLog
 from scheduler.framework.cycle_state import CycleState
@@ -88,6 +89,8 @@ class View:
         self._node_epoch = framework.snapshot.node_epoch
         self.handle = framework.handle
         self.cache = cache
+        #: device -> the claim that has it, once somebody asked
+        self.holders: dict[DeviceId, str] | None = None
         #: the assigned pods that a term means, as (row, pod): one walk over all pods per term is enough
         self.meant: dict[AffinityTerm, list[tuple[int, PodInfo]]] = {}
         #: the assigned pods whose anti-affinity means the pod, by term
