@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 #: seconds between two looks for resources that the server did not have
 LOOK_AGAIN = 60.0
-_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
+_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES if not resource.custom}
 
 
 class InformerLister:
