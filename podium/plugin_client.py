@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kube.api.core import Pod
@@ -17,11 +17,9 @@ _PATCHES = {"strategic": PatchType.STRATEGIC, "merge": PatchType.MERGE, "json": 
 class PluginClient:
     """Implements `scheduler.framework.handle.Client`."""
 
-    def __init__(self, client: Client, binder: Client, created: Callable[[str, str], None]) -> None:
-        """`created`: (kind, "success" or "failure") of every object that a plugin wanted to make."""
+    def __init__(self, client: Client, binder: Client) -> None:
         self._client = client
         self._binder = binder
-        self._created = created
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         """POST the binding, for this very pod (its UID goes along)."""
@@ -41,14 +39,7 @@ class PluginClient:
 
     async def create(self, obj: Any) -> Any:
         """POST an object."""
-        kind = type(obj).KIND
-        try:
-            made = await self._client.create(obj)
-        except Exception:
-            self._created(kind, "failure")
-            raise
-        self._created(kind, "success")
-        return made
+        return await self._client.create(obj)
 
     async def delete(self, obj: Any, *, uid: str = "") -> None:
         """DELETE an object; gone already is success."""

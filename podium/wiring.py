@@ -111,7 +111,7 @@ class Service:
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
-        self.plugin_client = PluginClient(client, self._binder, self.metrics.created)
+        self.plugin_client = PluginClient(client, self._binder)
         self.extender_transport = ExtenderTransport()
         self.elector: LeaderElector | None = None
         self.synced = asyncio.Event()

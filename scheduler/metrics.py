@@ -132,7 +132,6 @@ class Metrics:
         self.pending_api_calls = self._gauge(
             "pending_async_api_calls", "Writes beside the scheduling cycle that wait", "call_type"
         )
-        self.claim_creates = self._counter("resourceclaim_creates_total", "ResourceClaims created", "status")
         self._never_written()
 
     def _never_written(self) -> None:
@@ -142,11 +141,6 @@ class Metrics:
         self._counter("batch_cache_flushed_total", "Never written, as above", "profile", "reason")
         self._histogram("get_node_hint_duration_seconds", "Never written, as above", hint, "hinted", "profile")
         self._histogram("store_schedule_results_duration_seconds", "Never written, as above", hint, "profile")
-        text = "Never written: waiting for device conditions is part of PreBind"
-        labels = ("profile", "driver", "status")
-        self._counter("dra_bindingconditions_allocations_total", text, *labels)
-        buckets = exponential(0.1, 2, 14)
-        self._histogram("dra_bindingconditions_wait_duration_seconds", text, buckets, *labels)
         text = "Never written: volumes are kept in the informers' own stores"
         self._counter("binder_cache_requests_total", text, "operation", prefix="scheduler_volume_")
         self._counter("scheduling_stage_error_total", text, "operation", prefix="scheduler_volume_")
@@ -203,11 +197,6 @@ class Metrics:
         """A write beside the scheduling cycle has ended ("success" or "error")."""
         self.api_calls.labels(call_type, result).inc()
         self.api_call_duration.labels(call_type, result).observe(seconds)
-
-    def created(self, kind: str, status: str) -> None:
-        """A plugin made an object, or could not."""
-        if kind == "ResourceClaim":
-            self.claim_creates.labels(status).inc()
 
     def plugin_counter(self, profile: str) -> Callable[[str, str], None]:
         """(plugin, extension point) -> counted, for one profile."""

@@ -4,7 +4,10 @@ import pytest
 from prometheus_client import Counter, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
+from plugins.dynamic_resources.plugin import DynamicResources
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.metrics import Metrics, exponential
+from tests.plugins.harness import Bench
 
 #: name | type | labels | exponential buckets (start, factor, count), as kube-scheduler has them
 TABLE = """
@@ -58,6 +61,7 @@ def rows() -> dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]]:
 def made() -> dict[str, MetricWrapperBase]:
     """Name -> series, of a new scheduler."""
     registry = Metrics().registry
+    Bench(DynamicResources, metrics=PluginMetrics(registry))
     return {
         metric._name + ("_total" if isinstance(metric, Counter) else ""): metric
         for metric in registry._collector_to_names
