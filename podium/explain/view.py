@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,6 +55,8 @@ class Cluster:
     #: None offline
     queue: SchedulingQueue | None = None
     decisions: DecisionLog | None = None
+    #: whether extenders can be asked
+    asks: bool = False
     #: wall clock, seconds
     now: Callable[[], float] = lambda: 0.0
 
@@ -118,6 +120,14 @@ class View:
         """PreFilter and Filter over all nodes; never a sample."""
         self.snapshot.refresh()
         return self.engine.find_feasible(CycleState(info))
+
+    def among(self, found: Feasibility, names: Collection[str]) -> Feasibility:
+        """The same where only these nodes are left."""
+        left = copy.copy(found)
+        left.mask = self.snapshot.nodes.none
+        left.mask[[self.snapshot.row_of[name] for name in names if name in self.snapshot.row_of]] = True
+        left.mask &= found.mask
+        return left
 
     def fits(self, found: Feasibility, node: NodeInfo) -> bool:
         """Whether the pod fits on a node that need not look like the snapshot's."""
