@@ -28,6 +28,7 @@ from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from kube.client.rest import Client, Selection
 from podium.configuration import Effective
+from podium.event_metrics import EventMetrics
 from podium.extender_transport import ExtenderTransport, ServerObjects
 from podium.informer_listers import InformerLister, InformerListers
 from podium.plugin_client import PluginClient
@@ -103,6 +104,7 @@ class Service:
         self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
+        self.metrics.registry.register(EventMetrics(self.recorder))
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
         self.plugin_client = PluginClient(client, self._binder)
         self.extender_transport = ExtenderTransport()
