@@ -85,7 +85,6 @@ async def test_48_after_410_there_is_one_list_and_everything_missed_is_told(
     api_server.patch("nodes", "a", {"metadata": {"labels": {"not-on": "b"}}})
     async with podium(api_server) as service:
         await until(lambda: bool(condition(api_server, "p2")), "p2 has to wait")
-        await asyncio.sleep(1.0)
         pods, nodes = Heard(service, Pod, PODS), Heard(service, Node)
         for path in ("/api/v1/pods", "/api/v1/nodes"):
             api_server.faults.add(gone, path=path, verb="watch", count=times)
@@ -97,7 +96,7 @@ async def test_48_after_410_there_is_one_list_and_everything_missed_is_told(
         await until(lambda: node_of(api_server, "p2") == "a", "p2 has the room of p1", 200.0)
         await until(lambda: service.scheduler.idle and not service.cache.assumed, "all is quiet")
         await asyncio.sleep(60.0)
-        assert pods.told[0] == ("delete", "p1", "stale")
+        assert [what for what in pods.told if what[1] != "p2"] == [("delete", "p1", "stale")]
         assert sorted(nodes.told) == [("add", "c"), ("delete", "b", "stale")]
         assert service.cache.nodes["a"].requested["cpu"] == 1000
         for path in ("/pods", "/nodes"):
@@ -486,15 +485,15 @@ async def test_60_failed_pods_do_not_flood_the_api_server_with_events(
     api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three reasons, whatever the number of nodes; the events endpoint is slow, then busy, then forbids."""
-    for i in range(300):
+    for i in range(150):
         taints = [{"key": "k", "effect": "NoSchedule"}] if i % 3 == 0 else []
         api_server.create(node(f"n{i}", cpu="1", unschedulable=i % 3 == 1, taints=taints))
     async with podium(api_server) as service:
         recorder = service.recorder
-        monkeypatch.setattr(recorder, "_capacity", 100)
-        for i in range(150):
+        monkeypatch.setattr(recorder, "_capacity", 50)
+        for i in range(50):
             api_server.create(ours(f"big-{i}", cpu="4"))
-        await until(lambda: bool(condition(api_server, "big-149")), "all were tried")
+        await until(lambda: bool(condition(api_server, "big-49")), "all were tried")
         await recorder.flush()
         quick = await retried(service, api_server, 2)
         slow = api_server.faults.add(Latency(2.0), path="/events", count=None)
@@ -511,7 +510,7 @@ async def test_60_failed_pods_do_not_flood_the_api_server_with_events(
         seconds = asyncio.get_running_loop().time() - began
         sent = [each for each in heard.requests if "/events" in each.path]
         assert len(sent) <= 50 * seconds + 100, "the configured rate"
-        assert len(recorder._queue) <= 100
+        assert len(recorder._queue) <= 50
         assert recorder.dropped > 0
         sample = service.metrics.registry.get_sample_value
         assert sample("podium_events_total", {"result": "dropped"}) == recorder.dropped
