@@ -19,8 +19,7 @@ import msgspec
 from config.load import loads
 from kube.api.codec import DecodeError, convert
 from kube.api.core import Node, Pod
-from kube.api.meta import ApiObject
-from kube.api.resources import RESOURCES
+from kube.api.resources import by_kind, by_type
 from plugins.registry import Registry
 from podium.configuration import Effective
 from podium.recording import PATTERN, VERSION
@@ -30,8 +29,6 @@ from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.pod_info import PodInfo, uid_of
 from simulator.load import ClusterObjects, LoadError
 from simulator.offline import Simulation
-
-_TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES}
 
 
 class _Line(msgspec.Struct):
@@ -178,7 +175,7 @@ class _State:
         obj = _object(line.v)
         if obj is None:
             return
-        indexer = self._simulation.listers(type(obj).KIND).indexer
+        indexer = self._simulation.listers(by_type(type(obj)).listed_as).indexer
         old = indexer.get(obj.key if obj.metadata.namespace else obj.metadata.name)
         if line.k == "delete":
             indexer.delete(obj.key if obj.metadata.namespace else obj.metadata.name)
@@ -267,7 +264,7 @@ def _known(lines: Iterable[_Line]) -> tuple[ClusterObjects, list[list[str]], lis
         elif isinstance(obj, Node):
             nodes.append(obj)
         elif obj is not None:
-            others.setdefault(type(obj).KIND, []).append(obj)
+            others.setdefault(by_type(type(obj)).listed_as, []).append(obj)
     frozen = {kind: tuple(items) for kind, items in others.items()}
     return ClusterObjects(tuple(nodes), tuple(pods), frozen), pairs["assumed"], pairs["nominated"]
 
@@ -275,9 +272,9 @@ def _known(lines: Iterable[_Line]) -> tuple[ClusterObjects, list[list[str]], lis
 def _object(raw: msgspec.Raw) -> Any:
     """The typed object; None for kinds that are not known any more."""
     body = msgspec.json.decode(raw)
-    type_ = _TYPES.get(body.get("kind", "")) if isinstance(body, dict) else None
+    known = by_kind(body.get("apiVersion", ""), body.get("kind", "")) if isinstance(body, dict) else None
     try:
-        return convert(body, type_) if type_ is not None else None
+        return convert(body, known.type) if known is not None else None
     except DecodeError:
         return None
 

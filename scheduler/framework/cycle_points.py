@@ -53,6 +53,8 @@ class CyclePoints:
             (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
         )
         self.shapes = ShapeCache()
+        #: rows that a group's placement confines cycles to, None for no confinement
+        self.placement: Mask | None = None
         self._split_by_scope()
         handle.dry_run = self
 
@@ -98,6 +100,8 @@ class CyclePoints:
             self._run_asked_filters(found, wanted)
         if found.error is None and not found.rejection:
             self._apply_nominated(found)
+            if self.placement is not None:
+                found.mask = found.mask & self.placement
         self.observe("Filter", found.error.code.text if found.error else "Success", perf_counter() - started)
         return found
 
@@ -350,13 +354,15 @@ class CyclePoints:
     def diagnose(self, found: Feasibility) -> Diagnosis:
         """Who refused which node and why: the first failing plugin in order wins, as upstream stops there."""
         snapshot = self.snapshot
-        diagnosis = Diagnosis(snapshot, snapshot.count)
+        left = snapshot.nodes.all
+        if self.placement is not None:
+            left &= self.placement
+        diagnosis = Diagnosis(snapshot, snapshot.count if self.placement is None else int(np.count_nonzero(left)))
         diagnosis.unschedulable_plugins.update(found.naming)
         if found.rejection is not None:
             diagnosis.pre_filter = found.rejection
             diagnosis.add_plugin_status(found.rejection)
             return diagnosis
-        left = snapshot.nodes.all
         if found.candidates is not None and found.absent is not None:
             diagnosis.absent = ((left & ~found.candidates).nonzero()[0], found.absent)
             diagnosis.add_plugin_status(found.absent)
@@ -381,6 +387,8 @@ class CyclePoints:
                 found.overrides[row] = first_pass
         found.refused_anyway = {}
         for row, status in found.overrides.items():
+            if not left[row]:
+                continue
             diagnosis.add_refused(Refused(status.plugin, np.array([row]), Refusals((status,), np.zeros(1, np.intp))))
             left[row] = False
 

@@ -26,6 +26,7 @@ from scheduler.framework.cluster_event import (
     EventResource,
     QueueingHint,
 )
+from scheduler.framework.pod_groups import PodGroups, group_key
 from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
@@ -106,9 +107,12 @@ class SchedulingQueue:
         clock: Callable[[], float],
         config: QueueConfig | None = None,
         observers: Observers | None = None,
+        groups: PodGroups | None = None,
     ) -> None:
+        """`groups`: told of members that wait; None where pods are scheduled one by one."""
         self.config = config or QueueConfig()
         self.nominator = nominator
+        self._groups = groups
         self._hooks_of = hooks_of
         self._clock = clock
         self._observers = observers or Observers()
@@ -136,7 +140,11 @@ class SchedulingQueue:
             self.update(info.pod, info)
             return
         self.nominator.add(info)
+        if self._groups is not None:
+            self._groups.wait(info)
         self._move_to_active(QueuedPodInfo(info, self._clock()), event)
+        if self._groups is not None:
+            self._let_siblings_in(info, event)
 
     def _move_to_active(self, item: QueuedPodInfo, event: str) -> bool:
         """Into activeQ, unless a PreEnqueue plugin keeps it out."""
@@ -146,6 +154,25 @@ class SchedulingQueue:
         self._incoming("active", event)
         self._ready.set()
         return True
+
+    def _let_siblings_in(self, info: PodInfo, event: str) -> None:
+        """The pod may be the one that its group waited for."""
+        key = group_key(info.pod)
+        if not key or self._groups is None:
+            return
+        gated: dict[str, list[QueuedPodInfo]] = {}
+        for uid in self._groups.of(key).pending:
+            item = self._unschedulable.get(uid)
+            if item is not None and item.gated:
+                gated.setdefault(item.gating_plugin, []).append(item)
+        for siblings in gated.values():
+            # One is asked for all that the same plugin keeps out: gangs are large.
+            hooks = self._hooks_of(siblings[0].pod)
+            if hooks is None or hooks.pre_enqueue(siblings[0].pod) is not None:
+                continue
+            for item in siblings:
+                del self._unschedulable[item.uid]
+                self._move_to_active(item, event)
 
     def _move_to_backoff(self, item: QueuedPodInfo, event: str) -> None:
         if self._gate(item, event):
@@ -312,6 +339,8 @@ class SchedulingQueue:
     def delete(self, uid: str) -> None:
         """The pod is gone, or has a node."""
         self.nominator.delete(uid)
+        if self._groups is not None:
+            self._groups.wait_no_more(uid)
         self._active.remove(uid)
         self._backoff.remove(uid)
         self._unschedulable.pop(uid, None)
@@ -326,6 +355,18 @@ class SchedulingQueue:
             self._backoff.remove(item.uid)
             self._move_to_active(item, "ForceActivate")
 
+    def resort(self, pods: Iterable[str]) -> None:
+        """QueueSort thinks otherwise of these pods ("namespace/name") now; those in activeQ take their new places."""
+        wanted = set(pods)
+        for item in [i for i in self._active if i.pod_info.key in wanted]:
+            self._active.push(item.uid, item)
+
+    def sit_out(self, pods: Iterable[str]) -> None:
+        """These pods ("namespace/name"), being scheduled now, are to wait until their backoff is over if they fail."""
+        wanted = set(pods)
+        for flying in self._flying.values():
+            flying.sits_out = flying.sits_out or flying.pod_info.key in wanted
+
     # --- popping ------------------------------------------------------------------------------------------
 
     def pop_nowait(self) -> QueuedPodInfo | None:
@@ -336,6 +377,10 @@ class SchedulingQueue:
         if item is None:
             self._ready.clear()
             return None
+        self._take_off(item)
+        return item
+
+    def _take_off(self, item: QueuedPodInfo) -> None:
         item.attempts += 1
         if item.initial_attempt_timestamp is None:
             item.initial_attempt_timestamp = self._clock()
@@ -345,13 +390,28 @@ class SchedulingQueue:
         item.at_once = item.sits_out = False
         self._in_flight.start(item.uid)
         self._flying[item.uid] = item
-        return item
 
     def _pop_backoff(self) -> QueuedPodInfo | None:
         item = self._backoff.pop_early()
         if item is not None:
             self._incoming("active", "PopFromBackoffQ")
         return item
+
+    def pop_siblings(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
+        """A popped pod with the other members of its group, wherever they wait, as they arrived; gated ones stay."""
+        assert self._groups is not None, "groups are not scheduled as such"
+        found = []
+        for uid in self._groups.of(group_key(first.pod)).pending:
+            if uid == first.uid:
+                found.append(first)
+                continue
+            item = self._active.remove(uid) or self._backoff.remove(uid)
+            if item is None and uid in self._unschedulable and not self._unschedulable[uid].gated:
+                item = self._unschedulable.pop(uid)
+            if item is not None:
+                self._take_off(item)
+                found.append(item)
+        return found or [first]
 
     async def pop(self) -> QueuedPodInfo | None:
         """Wait for the next pod; None after `close`."""
