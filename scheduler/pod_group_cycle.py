@@ -259,6 +259,25 @@ class PodGroupCycle:
             evict()
         return attempt
 
+    def rehearse(
+        self, framework: Framework, infos: Sequence[PodInfo], group: Group | None, percentage: int = 0
+    ) -> GroupAttempt:
+        """Whether the members fit together as things are, without consequences: nobody is evicted, placed or noted."""
+        handle = framework.handle
+        run = GroupRun(group_key(infos[0].pod))
+        handle.group = run
+        try:
+            with framework.without_post_filter():
+                attempt, _ = self._decide(framework, infos, group, percentage, run)
+            for member in reversed(attempt.placed):
+                if attempt.outcome is Outcome.SCHEDULED and member.assumed is not None and member.attempt is not None:
+                    framework.run_unreserve(member.attempt.state, member.assumed.pod, member.node_name)
+                    self._cache.forget_pod(member.assumed)
+        finally:
+            handle.group = None
+        self._snapshot.refresh()
+        return attempt
+
     def _decide(
         self, framework: Framework, infos: Sequence[PodInfo], group: Group | None, percentage: int, run: GroupRun
     ) -> tuple[GroupAttempt, list[Callable[[], None]]]:
