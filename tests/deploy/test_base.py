@@ -58,6 +58,8 @@ def test_podium_writes_only_what_a_scheduler_writes() -> None:
         ("resource.k8s.io", "resourceclaims", "create"),
         ("resource.k8s.io", "resourceclaims", "delete"),
         ("resource.k8s.io", "resourceclaims/status", "patch"),
+        ("scheduling.k8s.io", "podgroups/status", "patch"),
+        ("scheduling.x-k8s.io", "podgroups/status", "patch"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     }
