@@ -20,7 +20,8 @@ from scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, rfc3339
 from scheduler.framework.pod_groups import Group, Groups
 from scheduler.framework.runtime import Framework
 from scheduler.metrics import Metrics
-from scheduler.pod_group_cycle import GroupAttempt, Member, Outcome, PodGroupCycle
+from scheduler.pod_group_cycle import PodGroupCycle
+from scheduler.pod_group_trial import GroupAttempt, Member, Outcome
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.scheduling_cycle import Attempt

@@ -17,7 +17,8 @@ from podium.explain.documents import MAX_NAMES, Group, GroupMember
 from podium.explain.view import View
 from scheduler.framework.pod_groups import Group as PodGroup
 from scheduler.framework.pod_groups import Groups, Members, PodGroups, group_key
-from scheduler.pod_group_cycle import GroupAttempt, Member, Outcome, PodGroupCycle
+from scheduler.pod_group_cycle import PodGroupCycle
+from scheduler.pod_group_trial import GroupAttempt, Member, Outcome
 from scheduler.snapshot.pod_info import PodInfo
 
 
