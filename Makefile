@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check control-plane conformance bench bench-report clean
+.PHONY: demo test check control-plane conformance soak bench bench-report clean
 
 demo: $(STAMP)
 	$(BIN)/podium demo
 
 test: $(STAMP)
-	$(BIN)/pytest -n 2 -m "not conformance"
+	$(BIN)/pytest -n 2 -m "not conformance and not soak"
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -23,6 +23,9 @@ control-plane: $(STAMP)
 
 conformance: control-plane
 	$(BIN)/pytest tests/conformance -m conformance
+
+soak: $(STAMP)
+	PODIUM_SOAK_REPORT=docs/soak.md $(BIN)/pytest -s tests/soak -m soak
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

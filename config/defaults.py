@@ -37,16 +37,20 @@ from config.types import (
 
 
 class InTreePlugin(msgspec.Struct, frozen=True):
-    """A built-in plugin: the points it implements, its default weight, and the gate that brings it in."""
+    """A built-in plugin: the points it implements, its default weight, and the gate that brings it in.
+
+    One that is no `default` is there for those who enable it.
+    """
 
     name: str
     points: frozenset[ExtensionPoint]
     weight: int = 0
     gate: str = ""
+    default: bool = True
 
 
-def _plugin(name: str, points: str, weight: int = 0, gate: str = "") -> InTreePlugin:
-    return InTreePlugin(name, frozenset(ExtensionPoint(point) for point in points.split()), weight, gate)
+def _plugin(name: str, points: str, weight: int = 0, gate: str = "", *, default: bool = True) -> InTreePlugin:
+    return InTreePlugin(name, frozenset(ExtensionPoint(point) for point in points.split()), weight, gate, default)
 
 
 # The order is the order in which plugins run at every point they implement.
@@ -72,7 +76,7 @@ IN_TREE_PLUGINS: tuple[InTreePlugin, ...] = (
         2,
         gate="DynamicResourceAllocation",
     ),
-    _plugin("DefaultPreemption", "preEnqueue postFilter"),
+    _plugin("DefaultPreemption", "preEnqueue postFilter podGroupPostFilter"),
     _plugin("NodeResourcesBalancedAllocation", "preScore score", 1),
     _plugin("ImageLocality", "score", 1),
     _plugin("DefaultBinder", "bind"),
@@ -80,6 +84,7 @@ IN_TREE_PLUGINS: tuple[InTreePlugin, ...] = (
     _plugin("GangScheduling", "preEnqueue permit", gate="GangScheduling"),
     _plugin("TopologyPlacementGenerator", "placementGenerate", gate="TopologyAwareWorkloadScheduling"),
     _plugin("PodGroupPodsCount", "placementScore", 1, gate="TopologyAwareWorkloadScheduling"),
+    _plugin("Coscheduling", "queueSort preFilter postFilter reserve permit postBind", default=False),
 )
 
 
@@ -94,7 +99,7 @@ def default_multi_point(gates: FeatureGates) -> PluginSet:
         enabled=tuple(
             Plugin(name=plugin.name, weight=plugin.weight)
             for plugin in IN_TREE_PLUGINS
-            if not plugin.gate or gates.enabled(plugin.gate)
+            if plugin.default and (not plugin.gate or gates.enabled(plugin.gate))
         )
     )
 

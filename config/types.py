@@ -215,6 +215,20 @@ class DynamicResourcesArgs(Fields, frozen=True):
     binding_timeout: Duration | None = None
 
 
+class CoschedulingArgs(Fields, frozen=True):
+    """The arguments of scheduler-plugins' Coscheduling."""
+
+    permit_waiting_time_seconds: int = 60
+    pod_group_backoff_seconds: int = 0
+    pod_group_reject_percentage: int = 10
+
+
+class GangSchedulingArgs(Fields, frozen=True):
+    """podium's own: in how many orders the members of a group that are not all alike are tried."""
+
+    max_orders: int = 1
+
+
 PLUGIN_ARGS: dict[str, type[Fields]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
@@ -224,6 +238,8 @@ PLUGIN_ARGS: dict[str, type[Fields]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
     "DynamicResources": DynamicResourcesArgs,
+    "GangScheduling": GangSchedulingArgs,
+    "Coscheduling": CoschedulingArgs,
 }
 
 

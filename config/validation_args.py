@@ -9,8 +9,10 @@ from config.feature_gates import FeatureGates
 from config.names import qualified_name_fault
 from config.problems import Finding, Path, duplicate, forbidden, invalid, required, unsupported
 from config.types import (
+    CoschedulingArgs,
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
+    GangSchedulingArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -57,6 +59,20 @@ def _default_preemption(args: DefaultPreemptionArgs, path: Path) -> Iterator[Fin
 
 def _inter_pod_affinity(args: InterPodAffinityArgs, path: Path) -> Iterator[Finding]:
     yield from in_range(args.hard_pod_affinity_weight, 0, 100, (*path, "hardPodAffinityWeight"))
+
+
+def _gang_scheduling(args: GangSchedulingArgs, path: Path) -> Iterator[Finding]:
+    yield from in_range(args.max_orders, 1, 4, (*path, "maxOrders"))
+
+
+def _coscheduling(args: CoschedulingArgs, path: Path) -> Iterator[Finding]:
+    yield from in_range(args.pod_group_reject_percentage, 0, 100, (*path, "podGroupRejectPercentage"))
+    for name, value in (
+        ("permitWaitingTimeSeconds", args.permit_waiting_time_seconds),
+        ("podGroupBackoffSeconds", args.pod_group_backoff_seconds),
+    ):
+        if value < 0:
+            yield invalid((*path, name), value, "must be 0 or more")
 
 
 def _node_affinity(args: NodeAffinityArgs, path: Path) -> Iterator[Finding]:
@@ -222,7 +238,9 @@ def _dynamic_resources(args: DynamicResourcesArgs, path: Path, gates: FeatureGat
 
 
 _RULES: dict[type, Callable[[Any, Path], Iterator[Finding]]] = {
+    CoschedulingArgs: _coscheduling,
     DefaultPreemptionArgs: _default_preemption,
+    GangSchedulingArgs: _gang_scheduling,
     InterPodAffinityArgs: _inter_pod_affinity,
     NodeAffinityArgs: _node_affinity,
     NodeResourcesFitArgs: _node_resources_fit,

@@ -24,12 +24,14 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import (
     FilterPlugin,
+    PlacementScorePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
     Scope,
     ScorePlugin,
 )
+from scheduler.framework.pod_groups import Group
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Code, Status
 from scheduler.snapshot.columns import Mask, Vector
@@ -46,7 +48,7 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 Requests = tuple[tuple[str, int], ...]
 
 
-class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin):
     """Refuse nodes without room for the pod; score the room."""
 
     name = "NodeResourcesFit"
@@ -129,6 +131,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """The same formula for one node."""
         return self.strategy.score_node(state.pod_info.shape, node)
 
+    def score_placement(self, group: Group, nodes: Nodes) -> float:
+        """The fuller the nodes are with the group on them, the better: another group may need the empty ones."""
+        return self.strategy.utilisation(nodes)
+
     # --- queueing hints -----------------------------------------------------------------------------------
 
     def room_was_freed(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
@@ -184,8 +190,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def _is_device_backed(self, resource: str) -> bool:
-        """Hints have no cycle state, so they ask the device classes."""
-        if not self.handle.gate("DRAExtendedResource") or not pod_requests.is_extended_resource(resource):
+        """Hints have no cycle state, so they ask the device classes.
+
+        The names that classes give by themselves are in Kubernetes' own domain: no extended resources by name.
+        """
+        if not self.handle.gate("DRAExtendedResource") or resource in NATIVE:
             return False
         return any(
             resource in (device_class.spec.extended_resource_name, DEVICE_CLASS_PREFIX + device_class.metadata.name)

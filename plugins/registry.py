@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from plugins.coscheduling import Coscheduling
 from plugins.default_binder import DefaultBinder
 from plugins.default_preemption import DefaultPreemption
 from plugins.dynamic_resources import DynamicResources
+from plugins.gang_scheduling import GangScheduling
 from plugins.image_locality import ImageLocality
 from plugins.inter_pod_affinity import InterPodAffinity
 from plugins.node_affinity import NodeAffinity
@@ -25,6 +27,7 @@ from plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllo
 from plugins.node_resources_fit import NodeResourcesFit
 from plugins.node_unschedulable import NodeUnschedulable
 from plugins.node_volume_limits import NodeVolumeLimits
+from plugins.pod_group_placements import PodGroupPodsCount, TopologyPlacementGenerator
 from plugins.pod_topology_spread import PodTopologySpread
 from plugins.priority_sort import PrioritySort
 from plugins.scheduling_gates import SchedulingGates
@@ -58,6 +61,10 @@ _BUILT_IN: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
+    Coscheduling,
 )
 
 #: name -> class

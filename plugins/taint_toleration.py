@@ -8,7 +8,7 @@ Called by the framework; it never evicts: NoExecute on running pods is not a sch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,9 @@ class _Answers:
     tolerated: Mask | None
     #: `(sets,)` float64, number of PreferNoSchedule taints that are not tolerated; None: none anywhere
     unwanted: Vector | None
-    sets: int
+    #: the sets, and how many there were
+    sets: Sequence[tuple[Taint, ...]]
+    count: int
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -93,14 +95,16 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return queue_if(new is not None and not was_tolerated and self._tolerates(tolerations, new.spec.taints))
 
     def _answers_to(self, tolerations: tuple[Toleration, ...], nodes: Nodes) -> _Answers:
-        """Kept until nodes have a taint set that no node had before."""
+        """Kept until nodes have a taint set that no node had before, or the sets are numbered anew."""
         sets = nodes.snapshot.taint_sets.values
         known = self._answers.get(tolerations)
-        if known is not None and known.sets == len(sets):
+        if known is not None and known.sets is sets and known.count == len(sets):
             return known
         tolerated = np.array([self._tolerates(tolerations, taints) for taints in sets], np.bool_)
         unwanted = np.array([self._count(tolerations, taints) for taints in sets], np.float64)
-        answers = _Answers(None if tolerated.all() else tolerated, unwanted if unwanted.any() else None, len(sets))
+        answers = _Answers(
+            None if tolerated.all() else tolerated, unwanted if unwanted.any() else None, sets, len(sets)
+        )
         self._answers.put(tolerations, answers)
         if len(self._answers) > MAX_TOLERATIONS:
             self._answers.pop_oldest()

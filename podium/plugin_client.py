@@ -10,7 +10,7 @@ from kube.api.resources import RESOURCES
 from kube.client.errors import NotFound
 from kube.client.rest import Client, PatchType
 
-_TYPES = {resource.kind: resource.type for resource in RESOURCES}
+_TYPES = {resource.listed_as: resource.type for resource in RESOURCES}
 _PATCHES = {"strategic": PatchType.STRATEGIC, "merge": PatchType.MERGE, "json": PatchType.JSON}
 
 

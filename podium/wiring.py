@@ -20,13 +20,15 @@ from typing import Any
 
 from config.types import Configuration
 from kube.api.core import Node, Pod
-from kube.api.resources import RESOURCES
+from kube.api.resources import POD_GROUPS, RESOURCES
+from kube.api.workload import PodGroup
 from kube.client.discovery import Discovery
 from kube.client.errors import Conflict
 from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
-from kube.client.rest import Client, Selection
+from kube.client.rest import Client, PatchType, Selection
+from podium.client_metrics import ClientMetrics
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
 from podium.informer_listers import InformerLister, InformerListers
@@ -40,10 +42,16 @@ from scheduler.framework.cluster_event import EventResource
 from scheduler.framework.handle import EventFunction, Handle
 from scheduler.framework.meter import Meter
 from scheduler.framework.plugin_metrics import PluginMetrics
+from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.registry import build_framework
 from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.metrics import Metrics
+from scheduler.pod_group_scheduling import (
+    POD_GROUP_INITIALLY_SCHEDULED,
+    POD_GROUP_SCHEDULED,
+    GroupConditions,
+)
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
 from scheduler.queue.scheduling_queue import (
@@ -103,6 +111,7 @@ class Service:
         self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
+        self.metrics.registry.register(ClientMetrics(self.recorder, self.factory))
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
         self.plugin_client = PluginClient(client, self._binder)
         self.extender_transport = ExtenderTransport()
@@ -125,6 +134,7 @@ class Service:
         self._listers = InformerListers(self.client, self.factory, missing)
         pods = self.factory.informer(Pod, PODS, Sharing().pod)
         self._listers.use("Pod", pods)
+        self._listers("Node")
         nominator, waiting = Nominator(), WaitingPods()
         frameworks = self._frameworks(nominator, waiting)
         heard = self._heard_of(frameworks)
@@ -137,6 +147,7 @@ class Service:
             asyncio.get_running_loop().time,
             self._queue_config(),
             Observers(self.metrics.incoming_observer(), self.metrics.observe_event, self.metrics.observe_hint),
+            self.snapshot.index(PodGroups) if self._gate("GenericWorkload") or self._gate("GangScheduling") else None,
         )
         self.scheduler = Scheduler(
             Parts(
@@ -148,6 +159,7 @@ class Service:
                 event=self._event(""),
                 current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
+                group_conditions=self._group_conditions() if self._gate("GenericWorkload") else None,
             )
         )
         self._late_bind(frameworks, queue)
@@ -208,6 +220,8 @@ class Service:
         """What plugins reach of queue and scheduler, which are built from the plugins' hints."""
         for framework in frameworks.values():
             framework.handle.activate = queue.activate
+            framework.handle.resort = queue.resort
+            framework.handle.sit_out = queue.sit_out
             framework.handle.report = queue.move_all_to_active_or_backoff_queue
             framework.handle.spawn = self.scheduler.spawn
 
@@ -235,6 +249,14 @@ class Service:
         return event
 
     async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        started, result = time.perf_counter(), "error"
+        try:
+            await self._patch_unless_bound(pod, patch)
+            result = "success"
+        finally:
+            self.metrics.called("pod_status_patch", result, time.perf_counter() - started)
+
+    async def _patch_unless_bound(self, pod: Pod, patch: dict[str, Any]) -> None:
         """Only over the pod as it was seen: once somebody has bound it, it is scheduled, whatever we wanted to say."""
         meta = pod.metadata
         version = meta.resource_version
@@ -250,6 +272,21 @@ class Service:
                 if now.metadata.resource_version == version:
                     raise
                 version = now.metadata.resource_version
+
+    def _gate(self, name: str) -> bool:
+        return self.effective.gates.get(name, False)
+
+    def _group_conditions(self) -> GroupConditions:
+        """The condition has the name that the server's version of PodGroup gives it."""
+        found = self.client.versions.get(PodGroup)
+        newest = found is not None and found.version == POD_GROUPS.version
+        name = POD_GROUP_INITIALLY_SCHEDULED if newest else POD_GROUP_SCHEDULED
+        return GroupConditions(self._patch_group, self.metrics.dropped_patches.inc, name)
+
+    async def _patch_group(self, group: PodGroup, patch: dict[str, Any]) -> None:
+        meta = group.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        await self.client.patch(PodGroup, meta.name, body, meta.namespace, kind=PatchType.MERGE, subresource="status")
 
     def _heard_of(self, frameworks: Mapping[str, Framework]) -> dict[str, InformerLister]:
         """The listers of what plugins want to hear of, whether or not one of them reads it."""

@@ -20,6 +20,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.failure import Failure, FailureHandler
 from scheduler.framework.cluster_event import ASSIGNED_POD_DELETE
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import ExtenderError
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status, error, unschedulable
@@ -222,7 +223,8 @@ class BindingCycle:
             at_once = assumed.item.consecutive_errors < MAX_CONFLICTS_IN_A_ROW
         plugins = frozenset({status.plugin} if status.rejected and status.plugin else ())
         pending = plugins if status.code is Code.PENDING else frozenset()
-        failure = Failure(status.message, status.rejected, plugins, pending, nominated_node="", at_once=at_once)
+        message = refused_where_chosen(status) if plugins else status.message
+        failure = Failure(message, status.rejected, plugins, pending, nominated_node="", at_once=at_once)
         log.log(logging.INFO if status.rejected else logging.WARNING, "pod %s was not bound to %s: %s",
                 assumed.pod_info.key, assumed.node_name, status.message)  # fmt: skip
         result = "unschedulable" if status.rejected else "error"

@@ -69,6 +69,19 @@ class SchedulerCache:
         self._take(state)
         return True
 
+    def lift_pod(self, uid: str) -> PodState | None:
+        """Count a pod no longer, for now: a group cycle looks at the cluster without it. None where it is not here."""
+        state = self.pods.get(uid)
+        if state is not None:
+            self._take(state)
+        return state
+
+    def put_back(self, state: PodState) -> None:
+        """Count a lifted pod again, as it was."""
+        self._put(state)
+        if state.assumed:
+            self.assumed.add(state.info.uid)
+
     def add_pod(self, pod: Pod) -> None:
         """The informer shows an assigned pod: confirms an assumption or counts a new one."""
         info = self.snapshot.shapes.pod_info(pod)

@@ -17,6 +17,7 @@ from kube.api.core import Pod
 from scheduler.framework.handle import EventFunction
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.scheduling_cycle import Attempt
 from scheduler.snapshot.pod_info import ShapeTable
 from scheduler.status_patches import StatusPatches
 
@@ -101,6 +102,24 @@ class FailureHandler:
             patch["nominatedNodeName"] = failure.nominated_node or None
         if patch:
             self._patches.put(uid, pod, patch)
+
+
+def failure_of(attempt: Attempt) -> Failure:
+    """What a failed cycle tells the queue and the world."""
+    if attempt.error is not None:
+        return Failure(attempt.error.message, rejected=False, nominated_node="")
+    diagnosis = attempt.diagnosis
+    assert diagnosis is not None, "a failed attempt without a diagnosis"
+    nominated: str | None = None if attempt.node_count else ""
+    if attempt.post_filter is not None:
+        nominated = attempt.post_filter.nominated_node_name
+    return Failure(
+        diagnosis.message(),
+        rejected=True,
+        unschedulable_plugins=frozenset(diagnosis.unschedulable_plugins),
+        pending_plugins=frozenset(diagnosis.pending_plugins),
+        nominated_node=nominated,
+    )
 
 
 def pod_scheduled_condition(pod: Pod, reason: str, message: str) -> dict[str, Any] | None:

@@ -20,12 +20,15 @@ from scheduler.binding_cycle import Assumed, BindingCycle, overfull
 from scheduler.cache import SchedulerCache
 from scheduler.decision_log import Decision, DecisionLog
 from scheduler.extender_cycle import schedule_pod_with_extenders
-from scheduler.failure import Failure, FailureHandler
+from scheduler.failure import Failure, FailureHandler, failure_of
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import EventFunction
+from scheduler.framework.pod_groups import group_key
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status
 from scheduler.metrics import Metrics
+from scheduler.pod_group_scheduling import GroupConditions, GroupScheduling
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import (
     FLUSH_BACKOFF_PERIOD,
@@ -61,6 +64,8 @@ class Parts:
     current_pod: Callable[[str, str], Pod | None]
     #: percentageOfNodesToScore by profile, for plugins that look at one node at a time
     percentages: Mapping[str, int]
+    #: what the conditions of groups are written through; None where pods are scheduled one by one
+    group_conditions: GroupConditions | None = None
 
 
 class Scheduler:
@@ -79,6 +84,7 @@ class Scheduler:
         self._binding = BindingCycle(
             parts.cache, parts.queue, self._failures, parts.patches, parts.metrics, self._note_bound
         )
+        self._groups = GroupScheduling(self, parts.group_conditions) if parts.group_conditions is not None else None
         self._binds: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -87,8 +93,8 @@ class Scheduler:
         self._asking = False
         #: (plugin, profile) of the unschedulable_pods series there are
         self._refusing: set[tuple[str, str]] = set()
-        #: corrections of the cache that the metric counts already
-        self._corrections = 0
+        #: corrections of the cache, and events dropped by the queue, that the metrics count already
+        self._corrections = self._dropped = 0
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -98,6 +104,7 @@ class Scheduler:
             self._group = group
             helpers = [
                 group.create_task(self._parts.patches.run()),
+                *([group.create_task(self._groups.conditions.run())] if self._groups is not None else ()),
                 group.create_task(self._every(FLUSH_BACKOFF_PERIOD, self.queue.flush_backoff_completed)),
                 group.create_task(self._every(FLUSH_UNSCHEDULABLE_PERIOD, self.queue.flush_unschedulable_leftover)),
                 group.create_task(self._every(GAUGES_PERIOD, self.update_gauges)),
@@ -118,6 +125,10 @@ class Scheduler:
     def drop_patches(self, pod: Pod) -> None:
         """The pod has a node, whoever gave it: what was still to be written about it is no longer true."""
         self._parts.patches.drop(uid_of(pod))
+
+    def percentage_of(self, profile: str) -> int:
+        """percentageOfNodesToScore of a profile."""
+        return self._parts.percentages.get(profile, 0)
 
     @property
     def left_alone(self) -> set[str]:
@@ -156,6 +167,8 @@ class Scheduler:
             if framework is not None and extenders:
                 await self._schedule_one_with_extenders(item, framework, extenders)
                 started = perf_counter()
+            elif self._groups is not None and group_key(item.pod):
+                self._groups.schedule(item)
             else:
                 self.schedule_one(item)
             if len(self._binds) >= MAX_BINDS_IN_FLIGHT:
@@ -184,11 +197,11 @@ class Scheduler:
         """One scheduling cycle; a placed pod goes on in a task of its own."""
         started = perf_counter()
         framework = self.frameworks.get(item.pod.spec.scheduler_name)
-        if framework is None or self._skip(item):
+        if framework is None or self.skip(item):
             self.queue.done(item.uid)
             return
         try:
-            attempt = schedule_pod(framework, item.pod_info, self._parts.percentages.get(framework.profile, 0))
+            attempt = schedule_pod(framework, item.pod_info, self.percentage_of(framework.profile))
             failure = None if attempt.node_name else failure_of(attempt)
         except Exception as bug:  # a plugin's bug costs its pod a retry, never the loop
             self._fail_by_bug(item, framework, bug, started)
@@ -200,10 +213,10 @@ class Scheduler:
     ) -> None:
         """The same for a pod that extenders have a say in; no other cycle runs while they are asked."""
         started = perf_counter()
-        if self._skip(item):
+        if self.skip(item):
             self.queue.done(item.uid)
             return
-        percentage = self._parts.percentages.get(framework.profile, 0)
+        percentage = self.percentage_of(framework.profile)
         self._asking = True
         try:
             attempt = await schedule_pod_with_extenders(framework, item.pod_info, extenders, percentage)
@@ -228,19 +241,19 @@ class Scheduler:
     def _fail_by_bug(self, item: QueuedPodInfo, framework: Framework, bug: Exception, started: float) -> None:
         log.error("scheduling pod %s failed", item.pod_info.key, exc_info=bug)
         text = f"{type(bug).__name__}: {bug}"
-        self._fail(item, Failure(text, rejected=False, nominated_node=""), framework, started)
+        self.fail(item, Failure(text, rejected=False, nominated_node=""), framework, started)
 
     def _conclude(
         self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, failure: Failure | None, started: float
     ) -> None:
         self.metrics.algorithm_duration.observe(perf_counter() - started)
-        self._note(item, framework, attempt, started, failure.message if failure is not None else "")
+        self.note(item, framework, attempt, started, failure.message if failure is not None else "")
         if failure is None:
             self._assume(item, framework, attempt, started)
         else:
-            self._fail(item, failure, framework, started)
+            self.fail(item, failure, framework, started)
 
-    def _skip(self, item: QueuedPodInfo) -> bool:
+    def skip(self, item: QueuedPodInfo) -> bool:
         """Pods that are being deleted are not scheduled, and neither are pods that are assumed already."""
         pod = item.pod
         if pod.metadata.deletion_timestamp is not None:
@@ -256,15 +269,21 @@ class Scheduler:
         # Counted on its node now: as a nominated pod it would count twice.
         self.queue.nominator.delete(item.uid)
         refused = framework.run_reserve(state, assumed_info.pod, node_name)
-        permit: Status | None = None
-        if refused is None:
-            permit = framework.run_permit(state, assumed_info, node_name)
-            if not permit.ok and permit.code is not Code.WAIT:
-                refused = permit
         if refused is not None:
             self._unassume(item, framework, attempt, assumed_info, refused, started)
             return
-        waits = permit is not None and permit.code is Code.WAIT
+        self.bind_assumed(item, framework, attempt, assumed_info, started)
+
+    def bind_assumed(
+        self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, assumed_info: PodInfo, started: float
+    ) -> None:
+        """The pod is assumed and reserved: what Permit says, and on to the binding cycle."""
+        state, node_name = attempt.state, assumed_info.pod.spec.node_name
+        permit = framework.run_permit(state, assumed_info, node_name)
+        waits = permit.code is Code.WAIT
+        if not permit.ok and not waits:
+            self._unassume(item, framework, attempt, assumed_info, permit, started)
+            return
         over = overfull(self.cache.nodes.get(node_name), assumed_info)
         assumed = Assumed(framework, state, item, assumed_info, node_name, over, waits, started)
         assert self._group is not None, "the scheduler is not running"
@@ -279,13 +298,14 @@ class Scheduler:
         refused: Status,
         started: float,
     ) -> None:
-        framework.run_unreserve(attempt.state, assumed_info.pod, attempt.node_name)
+        framework.run_unreserve(attempt.state, assumed_info.pod, assumed_info.pod.spec.node_name)
         self.cache.forget_pod(assumed_info)
         plugins = frozenset({refused.plugin}) if refused.rejected else frozenset()
         pending = plugins if refused.code is Code.PENDING else frozenset()
-        self._fail(item, Failure(refused.message, refused.rejected, plugins, pending, ""), framework, started)
+        message = refused_where_chosen(refused) if refused.rejected else refused.message
+        self.fail(item, Failure(message, refused.rejected, plugins, pending, ""), framework, started)
 
-    def _fail(self, item: QueuedPodInfo, failure: Failure, framework: Framework, started: float) -> None:
+    def fail(self, item: QueuedPodInfo, failure: Failure, framework: Framework, started: float) -> None:
         result = "unschedulable" if failure.rejected else "error"
         self.metrics.schedule_attempts.labels(result, framework.profile).inc()
         self.metrics.attempt_duration.labels(result, framework.profile).observe(perf_counter() - started)
@@ -295,7 +315,7 @@ class Scheduler:
 
     # --- what is told -------------------------------------------------------------------------------------
 
-    def _note(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float, message: str) -> None:
+    def note(self, item: QueuedPodInfo, framework: Framework, attempt: Attempt, started: float, message: str) -> None:
         meta, post = item.pod.metadata, attempt.post_filter
         self.decisions.add(
             Decision(
@@ -338,9 +358,12 @@ class Scheduler:
         self._update_unschedulable()
         self.metrics.cache_corrections.inc(self.cache.corrections - self._corrections)
         self._corrections = self.cache.corrections
+        self.metrics.dropped_in_flight_events.inc(self.queue.dropped_events() - self._dropped)
+        self._dropped = self.queue.dropped_events()
         self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
         self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
         self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))
+        self.metrics.pending_api_calls.labels("pod_status_patch").set(self._parts.patches.pending)
         self.metrics.in_flight_events.labels("").set(self.queue.in_flight_events())
         self.metrics.goroutines.labels("binding").set(len(self._binds))
 
@@ -362,22 +385,4 @@ class Scheduler:
         """Nothing to try now and nothing in flight."""
         lengths = self.queue.lengths()
         busy = lengths["active"] or lengths["backoff"] or self._binds or self._asking
-        return not busy and self._parts.patches.idle
-
-
-def failure_of(attempt: Attempt) -> Failure:
-    """What a failed cycle tells the queue and the world."""
-    if attempt.error is not None:
-        return Failure(attempt.error.message, rejected=False, nominated_node="")
-    diagnosis = attempt.diagnosis
-    assert diagnosis is not None, "a failed attempt without a diagnosis"
-    nominated: str | None = None if attempt.node_count else ""
-    if attempt.post_filter is not None:
-        nominated = attempt.post_filter.nominated_node_name
-    return Failure(
-        diagnosis.message(),
-        rejected=True,
-        unschedulable_plugins=frozenset(diagnosis.unschedulable_plugins),
-        pending_plugins=frozenset(diagnosis.pending_plugins),
-        nominated_node=nominated,
-    )
+        return not busy and self._parts.patches.idle and (self._groups is None or self._groups.conditions.idle)

@@ -18,6 +18,7 @@ from typing import Any
 
 from kube.api.codec import DecodeError
 from kube.api.core import Pod
+from kube.api.meta import ApiObject
 from kube.client.errors import ApiError, NotFound
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ MAX_TRIES = 3
 #: seconds that a pod which is about to be bound waits for a patch that is being sent
 SETTLE_TIMEOUT = 2.0
 
-#: (pod, status patch) -> sent
-Send = Callable[[Pod, dict[str, Any]], Awaitable[None]]
+#: (pod or group, status patch) -> sent
+Send = Callable[[Any, dict[str, Any]], Awaitable[None]]
 
 
 class StatusPatches:
@@ -39,7 +40,7 @@ class StatusPatches:
     def __init__(self, send: Send, dropped: Callable[[], None]) -> None:
         self._send = send
         self._dropped = dropped
-        self._waiting: OrderedDict[str, tuple[Pod, dict[str, Any]]] = OrderedDict()
+        self._waiting: OrderedDict[str, tuple[ApiObject, dict[str, Any]]] = OrderedDict()
         self._news = asyncio.Event()
         #: uid -> what a worker is sending
         self._sending: dict[str, dict[str, Any]] = {}
@@ -50,7 +51,7 @@ class StatusPatches:
         #: uid -> the nomination written last, until the informer shows it
         self._nominated: OrderedDict[str, str] = OrderedDict()
 
-    def put(self, uid: str, pod: Pod, patch: dict[str, Any]) -> None:
+    def put(self, uid: str, pod: ApiObject, patch: dict[str, Any]) -> None:
         """Send this soon, instead of what still waits for the pod."""
         if "nominatedNodeName" in patch:
             self._nominated[uid] = patch["nominatedNodeName"] or ""
@@ -92,6 +93,11 @@ class StatusPatches:
         """Nothing waits and nothing is being sent."""
         return not self._waiting and not self._sending
 
+    @property
+    def pending(self) -> int:
+        """How many wait or are being sent."""
+        return len(self._waiting) + len(self._sending)
+
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -110,7 +116,7 @@ class StatusPatches:
                 async with asyncio.timeout(None) as self._scopes[uid]:
                     await self._try(uid, pod)
             except TimeoutError:
-                log.info("status of pod %s was not written: it is about to be bound", pod.key)
+                log.info("status of %s was not written: it is about to be bound", pod.key)
             finally:
                 del self._sending[uid], self._scopes[uid]
                 self._abandoned.discard(uid)
@@ -118,7 +124,7 @@ class StatusPatches:
                 self._ended.set()
                 self._ended.clear()
 
-    async def _try(self, uid: str, pod: Pod) -> None:
+    async def _try(self, uid: str, pod: ApiObject) -> None:
         for attempt in range(MAX_TRIES):
             if uid in self._waiting:
                 # A newer word came while this one could not be said: say both at once.
@@ -131,7 +137,7 @@ class StatusPatches:
             except NotFound:
                 return
             except (ApiError, DecodeError) as error:
-                log.warning("status of pod %s was not written: %s", pod.key, error)
+                log.warning("status of %s was not written: %s", pod.key, error)
                 await asyncio.sleep(0.2 * 2**attempt)
             else:
                 return

@@ -11,10 +11,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
-
-import msgspec
 
 from config.types import Configuration
 from kube.api.core import Pod
@@ -27,8 +25,10 @@ from scheduler.framework.cluster_event import (
     ClusterEvent,
     EventResource,
 )
+from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
+from scheduler.framework.pod_groups import group_key
 from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Status
@@ -43,42 +43,16 @@ from scheduler.snapshot.snapshot import Snapshot
 from simulator import device_claims
 from simulator.listers import ObjectListers
 from simulator.load import ClusterObjects
+from simulator.offline_groups import OfflineGroups
+from simulator.results import NodeResult, PodResult, gated_result
+
+__all__ = ["Extenders", "NodeResult", "PodResult", "Simulation", "woken_by"]
 
 #: under this key the plugin for devices tells what the pod would get where: `allocations_by_node()`
 DEVICES = "DynamicResources"
 RESOURCE_CLAIM_FREED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE_OTHER, "ResourceClaimUpdate")
 #: attempts of one pod before a simulation settles for its last answer
 MAX_ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class PodResult:
-    """What became of one pod. Scores are weighted, by node and plugin."""
-
-    namespace: str
-    name: str
-    node: str | None = None
-    nominated_node: str | None = None
-    victims: tuple[str, ...] = ()
-    feasible: tuple[str, ...] = ()
-    scores: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    reasons: Mapping[str, Status] = field(default_factory=dict)
-    #: node -> the claims that the pod would allocate there
-    allocations: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    message: str = ""
-    #: number of nodes that fit, and the total score of the chosen one (None: nothing was scored); kept without detail
-    fits_on: int = 0
-    score: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeResult:
-    """A node at the end: amounts in milliCPU and base units."""
-
-    name: str
-    pods: int
-    requested: Mapping[str, int]
-    allocatable: Mapping[str, int]
 
 
 class Extenders(Protocol):
@@ -127,6 +101,10 @@ class Simulation:
         self._wait_for_others: set[str] = set()
         #: failures that nothing has changed since, by what decides them (without detail only)
         self._failures: dict[tuple[Any, ...], tuple[PodResult, Attempt]] = {}
+        #: there where members of a group are decided together
+        self._groups: OfflineGroups | None = None
+        if gates.get("GenericWorkload") or gates.get("GangScheduling"):
+            self._groups = OfflineGroups(self, self._result)
         self._fill(objects)
 
     def _build(
@@ -162,21 +140,31 @@ class Simulation:
             self.cache.add_pod(pod)
         for pod in objects.nominated:
             self.nominator.add(self.snapshot.shapes.pod_info(pod))
+        if self._groups is not None:
+            self._groups.know(self._info(pod) for pod in objects.pending if self.profile_of(pod) is not None)
 
     # --- asking -------------------------------------------------------------------------------------------
 
     def judge_alone(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
         """Each pod by itself; none is placed before the next is judged."""
-        for pod in pods:
-            yield self._once(self._info(pod))[0]
+        infos = self._known(pods)
+        for info in infos:
+            yield self._once(info)[0]
 
     def schedule(self, pods: Iterable[Pod]) -> Iterator[PodResult]:
         """These pods in this order, once each; a placed or nominated one counts for the next."""
-        for pod in pods:
-            info = self._info(pod)
+        infos = self._known(pods)
+        done: dict[str, PodResult] = {}
+        for info in infos:
+            if self._groups is not None and group_key(info.pod):
+                if info.uid not in done:
+                    done |= self._groups.schedule(info, infos)
+                yield done[info.uid]
+                continue
             result, attempt = self._once(info)
-            if result.node is not None:
-                self._place(info.pod, result.node, attempt)
+            if result.node is not None and attempt is not None:
+                refused = self.place(info, result.node, attempt)
+                result = result if refused is None else _not_placed(result, refused)
             elif result.nominated_node is not None:
                 self.nominator.add(info, result.nominated_node)
             yield result
@@ -188,21 +176,21 @@ class Simulation:
             if self.profile_of(pod) is not None:
                 queue.add(self._info(pod))
             else:
-                yield self._unclaimed(pod)
+                yield self.unclaimed(pod)
         last: dict[str, PodResult] = {}
-        while (item := queue.pop_nowait()) is not None:
-            result = self._queued_attempt(queue, item)
-            victims = last[item.uid].victims if item.uid in last else ()
-            result = replace(result, victims=tuple(dict.fromkeys((*victims, *result.victims))))
-            if result.node is not None:
-                last.pop(item.uid, None)
-                yield result
-            else:
-                last[item.uid] = result
+        while (first := queue.pop_nowait()) is not None:
+            for item, found in self._attempts(queue, first):
+                victims = last[item.uid].victims if item.uid in last else ()
+                result = replace(found, victims=tuple(dict.fromkeys((*victims, *found.victims))))
+                if result.node is not None:
+                    last.pop(item.uid, None)
+                    yield result
+                else:
+                    last[item.uid] = result
         yield from last.values()
         for item, pool in queue.pending_pods():
             if pool == "gated" and item.uid not in last:
-                yield _gated(item.pod, item.gating_message)
+                yield gated_result(item.pod, item.gating_message)
 
     def nodes(self) -> list[NodeResult]:
         """The nodes as they are now."""
@@ -212,6 +200,14 @@ class Simulation:
         ]
 
     # --- the parts ----------------------------------------------------------------------------------------
+
+    def _known(self, pods: Iterable[Pod]) -> Iterable[PodInfo]:
+        """The pods; where there are groups, their siblings have heard of them before the first is tried."""
+        if self._groups is None:
+            return (self._info(pod) for pod in pods)
+        infos = [self._info(pod) for pod in pods]
+        self._groups.know(infos)
+        return infos
 
     def _info(self, pod: Pod) -> PodInfo:
         return self.snapshot.shapes.pod_info(device_claims.with_claims(self.listers, pod))
@@ -238,16 +234,17 @@ class Simulation:
             self.frameworks[self._default].queue_sort.sort_key,
             lambda: 0.0,
             QueueConfig(initial_backoff=0, max_backoff=0),
+            groups=self._groups.members if self._groups is not None else None,
         )
 
     def _once(self, info: PodInfo) -> tuple[PodResult, Attempt | None]:
         profile = self.profile_of(info.pod)
         if profile is None:
-            return self._unclaimed(info.pod), None
+            return self.unclaimed(info.pod), None
         framework = self.frameworks[profile]
         gated = framework.run_pre_enqueue(info.pod)
         if gated is not None:
-            return _gated(info.pod, gated.message), None
+            return gated_result(info.pod, gated.message), None
         extenders = framework.interested_extenders(info.pod)
         if extenders:
             attempt = self._ask(framework, info, extenders)
@@ -268,33 +265,50 @@ class Simulation:
         percentage = self._percentages[framework.profile]
         return self._extenders.ask(schedule_pod_with_extenders(framework, info, extenders, percentage))
 
+    def _attempts(self, queue: SchedulingQueue, first: QueuedPodInfo) -> list[tuple[QueuedPodInfo, PodResult]]:
+        """Of the popped pod, or of its whole group."""
+        if self._groups is not None and group_key(first.pod):
+            return self._groups.attempts(queue, first)
+        return [(first, self._queued_attempt(queue, first))]
+
     def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
         result, attempt = self._once(item.pod_info)
-        if result.node is not None:
-            queue.done(item.uid)
-            self.nominator.delete(item.uid)
-            self._wait_for_others.discard(item.uid)
-            placed = self._place(item.pod, result.node, attempt)
-            if self._wait_for_others:
-                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, placed)
-            return result
+        if result.node is not None and attempt is not None:
+            refused = self.place(item.pod_info, result.node, attempt)
+            if refused is None:
+                self.leave_queue(queue, item, result.node)
+                return result
+            result = _not_placed(result, refused)
+            item.unschedulable_plugins = {refused.plugin} if refused.rejected else set()
         if attempt is not None and attempt.diagnosis is not None:
             item.unschedulable_plugins = set(attempt.diagnosis.unschedulable_plugins)
             item.pending_plugins = set(attempt.diagnosis.pending_plugins)
+        if result.nominated_node is not None:
+            self.nominate(item.pod_info, result.nominated_node)
+        self.requeue(queue, item)
+        if attempt is not None and attempt.post_filter is not None:
+            self.evict(queue, attempt.post_filter.victims)
+        return result
+
+    def requeue(self, queue: SchedulingQueue, item: QueuedPodInfo) -> None:
+        """Back to wait for what may help, unless it was tried often enough."""
         if not self._near_others.isdisjoint(item.rejectors):
             self._wait_for_others.add(item.uid)
-        if result.nominated_node is not None:
-            self._failures.clear()
-            self.nominator.add(item.pod_info, result.nominated_node)
         if item.attempts >= MAX_ATTEMPTS or not item.rejectors:
             queue.done(item.uid)
         else:
             queue.add_unschedulable(item)
-        if attempt is not None and attempt.post_filter is not None:
-            self._evict(queue, attempt.post_filter.victims)
-        return result
 
-    def _evict(self, queue: SchedulingQueue, victims: Sequence[PodInfo]) -> None:
+    def leave_queue(self, queue: SchedulingQueue, item: QueuedPodInfo, node: str) -> None:
+        """A popped pod has its node; those that wait for pods like it may go on."""
+        queue.done(item.uid)
+        self.nominator.delete(item.uid)
+        self._wait_for_others.discard(item.uid)
+        if self._wait_for_others:
+            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, item.pod_info.on_node(node).pod)
+
+    def evict(self, queue: SchedulingQueue, victims: Sequence[PodInfo]) -> None:
+        """The victims are gone at once."""
         for victim in victims:
             self._failures.clear()
             self.cache.remove_pod(victim.uid)
@@ -302,14 +316,26 @@ class Simulation:
             for before, after in device_claims.let_go(self.listers("ResourceClaim"), victim.pod):
                 queue.move_all_to_active_or_backoff_queue(RESOURCE_CLAIM_FREED, before, after)
 
-    def _place(self, pod: Pod, node: str, attempt: Attempt | None) -> Pod:
+    def nominate(self, info: PodInfo, node: str) -> None:
+        """The pod will have a place on the node."""
+        self._failures.clear()
+        self.nominator.add(info, node)
+
+    def place(self, info: PodInfo, node: str, attempt: Attempt) -> Status | None:
+        """Count the pod on its node and let plugins note what it takes; a refusal of theirs undoes it."""
+        framework = self.frameworks[self.profile_of(info.pod) or self._default]
+        placed = info.on_node(node).pod
+        self._failures.clear()
+        self.cache.add_pod(placed)
+        refused = framework.run_reserve(attempt.state, placed, node)
+        if refused is not None:
+            framework.run_unreserve(attempt.state, placed, node)
+            self.cache.remove_pod(info.uid)
+            return refused
         devices = _devices(attempt)
         if devices is not None:
             device_claims.hold(self.listers("ResourceClaim"), devices, node)
-        self._failures.clear()
-        placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-        self.cache.add_pod(placed)
-        return placed
+        return None
 
     def _result(self, framework: Framework, attempt: Attempt) -> PodResult:
         meta = attempt.pod_info.pod.metadata
@@ -339,7 +365,8 @@ class Simulation:
             allocations=_allocations(attempt),
         )
 
-    def _unclaimed(self, pod: Pod) -> PodResult:
+    def unclaimed(self, pod: Pod) -> PodResult:
+        """What is said of a pod that no profile claims."""
         known = ", ".join(self.frameworks)
         text = f"no profile is named {pod.spec.scheduler_name!r}; the configuration has: {known}"
         return PodResult(pod.metadata.namespace, pod.metadata.name, message=text)
@@ -358,8 +385,9 @@ def _decided_by(profile: str, info: PodInfo) -> tuple[Any, ...] | None:
     return profile, info.shape.key, info.priority, spec.preemption_policy
 
 
-def _gated(pod: Pod, message: str) -> PodResult:
-    return PodResult(pod.metadata.namespace, pod.metadata.name, message=message)
+def _not_placed(result: PodResult, refused: Status) -> PodResult:
+    message = refused_where_chosen(refused) if refused.rejected else refused.message
+    return replace(result, node=None, message=message)
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from kube.api import apps, coordination, core, events, policy, resource, scheduling, storage
+from kube.api import apps, coordination, core, events, policy, resource, scheduling, storage, workload
 from kube.api.meta import ApiObject
 
 
@@ -23,6 +23,15 @@ class Resource:
     namespaced: bool
     type: type[ApiObject]
     alternatives: tuple[str, ...] = ()
+    #: a custom resource: its kind alone does not say which one is meant
+    custom: bool = False
+    #: most servers do not have it, and nothing is wrong with that
+    optional: bool = False
+
+    @property
+    def listed_as(self) -> str:
+        """Under what plugins ask for its objects and their events: the kind, or `plural.version.group`."""
+        return f"{self.plural}.{self.version}.{self.group}" if self.custom else self.kind
 
     @property
     def api_version(self) -> str:
@@ -79,6 +88,9 @@ RESOURCE_CLAIMS = _v1(resource.ResourceClaim, "resourceclaims", alternatives=_OL
 RESOURCE_CLAIM_TEMPLATES = _v1(resource.ResourceClaimTemplate, "resourceclaimtemplates", alternatives=_OLDER_DRA)
 LEASES = _v1(coordination.Lease, "leases", alternatives=["v1beta1"])
 EVENTS = _v1(events.Event, "events", alternatives=["v1beta1"])
+POD_GROUPS = replace(_v1(workload.PodGroup, "podgroups", alternatives=["v1alpha2"]), optional=True)
+WORKLOADS = replace(_v1(workload.Workload, "workloads", alternatives=["v1alpha2", "v1alpha1"]), optional=True)
+COSCHEDULING_POD_GROUPS = replace(_v1(workload.CoschedulingPodGroup, "podgroups"), custom=True, optional=True)
 
 RESOURCES: tuple[Resource, ...] = (
     PODS,
@@ -103,6 +115,9 @@ RESOURCES: tuple[Resource, ...] = (
     RESOURCE_CLAIM_TEMPLATES,
     LEASES,
     EVENTS,
+    POD_GROUPS,
+    WORKLOADS,
+    COSCHEDULING_POD_GROUPS,
 )
 
 _BY_KIND = {(resource.group, resource.kind): resource for resource in RESOURCES}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kube.api.meta import ApiObject
+from kube.client.backoff import TimeSlice
 
 log = logging.getLogger(__name__)
 
@@ -98,18 +99,25 @@ class DeltaFIFO(Generic[T]):
         self._mark_started()
         self._queue_deletion(key)
 
-    def replace(self, objects: Iterable[T], keep: Iterable[str] = ()) -> None:
-        """The server's whole list: what is known but not in it is gone, unless it is among the keys to `keep`."""
-        listed = set()
+    async def replace(self, objects: Iterable[T], keep: Iterable[str] = ()) -> None:
+        """The server's whole list: what is known but not in it is gone, unless it is among the keys to `keep`.
+
+        A long list goes in slice by slice, and the consumer may take out meanwhile; nobody else may put in.
+        """
+        work = TimeSlice()
+        present = set(keep)
         for obj in objects:
-            listed.add(obj.key)
+            present.add(obj.key)
             self._queue(obj.key, Delta(DeltaType.REPLACED, obj))
-        present = listed.union(keep)
-        gone = [key for key in {**dict.fromkeys(self._known.keys()), **self._items} if key not in present]
-        for key in gone:
-            self._queue_deletion(key)
+            if work.spent:
+                await work.give_way()
+        for key in [*self._known.keys(), *self._items]:
+            if key not in present:
+                self._queue_deletion(key)
+            if work.spent:
+                await work.give_way()
         if self._initial is None:
-            self._initial = listed | {key for key in gone if key in self._items}
+            self._initial = set(self._items)
         self._news.set()
 
     def resync(self) -> None:

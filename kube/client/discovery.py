@@ -65,7 +65,7 @@ class Discovery:
             candidate = resource.at_version(version)
             if await self.offers(candidate):
                 return candidate
-        if resource.group_resource not in self._logged:
+        if not resource.optional and resource.group_resource not in self._logged:
             self._logged.add(resource.group_resource)
             log.warning("The API server does not offer %s; doing without", resource.group_resource)
         return None

@@ -43,7 +43,7 @@ MAX_REMEMBERED_BAD_OBJECTS = 1000
 class Store(Protocol[T_contra]):
     """What a reflector fills."""
 
-    def replace(self, objects: Iterable[T_contra], keep: Iterable[str] = ()) -> None: ...
+    async def replace(self, objects: Iterable[T_contra], keep: Iterable[str] = ()) -> None: ...
     def add(self, obj: T_contra) -> None: ...
     def update(self, obj: T_contra) -> None: ...
     def delete(self, obj: T_contra) -> None: ...
@@ -164,7 +164,7 @@ class Reflector(Generic[T]):
             raise
         if not found.resource_version:
             raise codec.DecodeError("the list has no metadata.resourceVersion, so nothing can be watched")
-        self._store.replace(found.items, keep=unreadable)
+        await self._store.replace(found.items, keep=unreadable)
         self.resource_version = found.resource_version
         self._wanting = [wanted for wanted in self._wanting if wanted not in wanting]
         for wanted in wanting:

@@ -56,6 +56,11 @@ class Binding:
                 state.mappings = found[0].mappings if found is not None else ()
             else:
                 state.reserved.append(reserved)
+                if self._handle.group is not None:
+                    self._handle.group.shared[pod_claims.claim_id(reserved)] = reserved
+        for position in state.shared:
+            self._manager.touch(self._manager.claims.reserve(state.claims[position]))
+            state.reserved.append(state.claims[position])
         return None
 
     def unreserve(self, state: DevicesState, pod: Pod) -> None:
@@ -77,6 +82,9 @@ class Binding:
         if dropped is None:
             return
         self._manager.touch(pools | self._manager.claims.restore(claim))
+        if self._handle.group is not None:
+            # A try of a group that is being decided: nobody could see what it took.
+            return
         # Nobody else will say that these devices are free: nothing changed in the API server.
         free = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=None))
         self._handle.report(_CLAIM_UPDATED, claim, free)
@@ -116,6 +124,10 @@ class Binding:
         if reserved is None and pod_claims.is_reserved_for(claim, pod):
             return
         allocation = reserved.status.allocation if reserved is not None else None
+        if position in state.shared:
+            # Whoever of the siblings comes first writes the allocation.
+            meta = claim.metadata
+            claim = self._manager.claims.get(meta.namespace, meta.name) or claim
         with self._in_flight_until_done(reserved):
             written = await self._writer.reserve(pod, claim, allocation)
             state.written[position] = written

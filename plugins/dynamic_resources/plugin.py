@@ -17,7 +17,7 @@ from plugins.dynamic_resources.extended import may_be_devices
 from plugins.dynamic_resources.features import read_features
 from plugins.dynamic_resources.hints import Hints
 from plugins.dynamic_resources.manager import Manager
-from plugins.dynamic_resources.pod_claims import UnusableClaimError, claims_of
+from plugins.dynamic_resources.pod_claims import UnusableClaimError, claim_id, claims_of
 from plugins.dynamic_resources.state import DevicesState, Extended
 from plugins.dynamic_resources.writes import ClaimWriter
 from scheduler.framework.cluster_event import Action, EventResource, on
@@ -37,6 +37,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     max_normalize,
 )
+from scheduler.framework.pod_groups import GroupRun
 from scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
@@ -116,12 +117,15 @@ class DynamicResources(
             return unresolvable(str(problem))
         if not claims and extended is None:
             return SKIP
+        shared: tuple[int, ...] = ()
+        if self.handle.group is not None and self.handle.group.shared:
+            claims, shared = _decided_by_siblings(claims, self.handle.group)
         for claim in claims:
             if claim.status.allocation is None:
                 refusal = self._check_unallocated(claim)
                 if refusal is not None:
                     return refusal
-        devices = DevicesState(pod, self.manager, self.filter_timeout, claims=claims, extended=extended)
+        devices = DevicesState(pod, self.manager, self.filter_timeout, claims=claims, extended=extended, shared=shared)
         devices.failed = self._failed(claims)
         state.write(self.name, devices)
         if extended is not None:
@@ -271,3 +275,15 @@ class DynamicResources(
         """Write the claims, and wait for the devices to be ready."""
         devices = self._devices(state)
         return None if devices is None else await self._binding.pre_bind(devices, pod, node_name)
+
+
+def _decided_by_siblings(claims: list[ResourceClaim], run: GroupRun) -> tuple[list[ResourceClaim], tuple[int, ...]]:
+    """The claims, those that a sibling allocates in the same group cycle with that allocation; positions of the latter.
+
+    The pod must then go where the allocation can be used, like with any allocated claim.
+    """
+    decided = [run.shared.get(claim_id(claim)) if claim.status.allocation is None else None for claim in claims]
+    merged = [
+        found if isinstance(found, ResourceClaim) else claim for claim, found in zip(claims, decided, strict=True)
+    ]
+    return merged, tuple(i for i, found in enumerate(decided) if found is not None)

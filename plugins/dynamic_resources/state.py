@@ -66,6 +66,8 @@ class DevicesState:
     #: positions of those that some node could not use
     unavailable: set[int] = field(default_factory=set)
     extended: Extended | None = None
+    #: positions of those that a sibling of the same group allocates; they are reserved together
+    shared: tuple[int, ...] = ()
     #: rows that passed the filter
     passed: set[int] = field(default_factory=set)
     #: filled by Reserve
@@ -248,6 +250,11 @@ class DevicesState:
         node = self.manager.node_named(node_name)
         allocated = {claim_id(claim): with_allocation(claim, result) for claim, result in self.allocations(node)}
         claims = [allocated.pop(claim_id(claim), claim) for claim in self.claims]
+        for position in self.shared:
+            meta = claims[position].metadata
+            known = self.manager.claims.get(meta.namespace, meta.name)
+            if known is not None and known.status.allocation is not None:
+                claims[position] = known
         made = [_named(claim) for claim in allocated.values()]
         return [
             claim if is_reserved_for(claim, self.pod) else reserved_for(claim, self.pod) for claim in (*claims, *made)

@@ -62,6 +62,9 @@ class ClaimWriter:
     async def _reserve_once(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimWriteError(f"claim {claim.key} got deleted in the meantime")
+        if allocation is not None and _same_devices(allocation, claim.status.allocation):
+            # A sibling of the pod's group that shares the claim has written it.
+            allocation = None
         if allocation is None and claim.status.allocation is None:
             raise ClaimWriteError(f"claim {claim.key} got deallocated elsewhere in the meantime")
         status: dict[str, Any] = {
@@ -161,6 +164,10 @@ class ClaimWriter:
             async with asyncio.timeout(TIMEOUT):
                 claim = await self._client.get("ResourceClaim", claim.metadata.name, claim.metadata.namespace)
         raise AssertionError("unreachable: the last try raises or returns")
+
+
+def _same_devices(one: AllocationResult, other: AllocationResult | None) -> bool:
+    return other is not None and one.devices.results == other.devices.results
 
 
 def _timestamp(claim: ResourceClaim) -> str | None:

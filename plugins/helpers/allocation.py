@@ -52,6 +52,17 @@ class Strategy:
         self._weights = [float(weight) for _, weight in self.resources]
         self._weight = sum(self._weights)
 
+    def utilisation(self, nodes: Nodes) -> float:
+        """How full all these nodes are together, 0..100: the weighted mean over the resources that they offer."""
+        total, weights = 0, 0
+        for resource, weight in self.resources:
+            offered = int(np.sum(nodes.allocatable(resource)))
+            if offered:
+                used = min(int(np.sum(nodes.requested(resource))), offered)
+                total += weight * (used * MAX_NODE_SCORE // offered)
+                weights += weight
+        return float(total // weights) if weights else 0.0
+
     def score(self, shape: PodShape, nodes: Nodes) -> Vector:
         """The weighted mean over the resources that a node offers."""
         capacity = nodes.snapshot.index(Capacities).pair(nodes) if self._by_what_is_left else None

@@ -1,13 +1,15 @@
 """Explain one pod: find out where it stands, ask the engine, and put the answers into one document.
 
-Synchronous and without consequences: nothing is scheduled, evicted or measured. Live, it runs on the scheduler's
-event loop in one go, so what it sees is one state of the cluster.
+Without consequences: nothing is scheduled, evicted or measured. Live, it runs on the scheduler's event loop in pieces,
+each of which sees one state of the cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from kube.api.core import Pod
 from podium.explain import verdict
@@ -17,18 +19,23 @@ from podium.explain.documents import (
     Cause,
     Change,
     Explanation,
+    Group,
     LastDecision,
     NearNode,
     NodeScore,
-    PodName,
     Preemption,
     QueueState,
     Wake,
 )
+from podium.explain.extenders import Said, add_to_diagnosis, ask_extenders, causes_by_extenders
+from podium.explain.groups import group_of
 from podium.explain.nearest import near_nodes
+from podium.explain.pieces import Pieces, Question, at_once
+from podium.explain.preemption import preemption_of
 from podium.explain.view import Cluster, View
-from podium.explain.wakes import wakes_of
-from scheduler.framework.diagnosis import Diagnosis
+from podium.explain.wakes import ANYTHING, wakes_of
+from scheduler.extender_cycle import EXTENDER
+from scheduler.framework.extender import Extender
 from scheduler.framework.runtime import Feasibility
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.snapshot.pod_info import PodInfo, uid_of
@@ -53,31 +60,37 @@ class _Found:
     changes: list[Change] = field(default_factory=list)
     preemption: Preemption | None = None
     wakes: list[Wake] = field(default_factory=list)
+    group: Group | None = None
     scores: list[NodeScore] = field(default_factory=list)
     #: all nodes with the highest score
     best: list[str] = field(default_factory=list)
 
 
-def explain(cluster: Cluster, pod: Pod) -> Explanation:
-    """Why the pod is where it is, or nowhere."""
+def explain(cluster: Cluster, pod: Pod, ask: Callable[[Question], Any] | None = None) -> Explanation:
+    """Why the pod is where it is, or nowhere; at once. `ask` runs what extenders are asked."""
+    return at_once(explaining(cluster, pod), ask)
+
+
+def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pieces[Explanation]:
+    """The same in pieces. `patience`: seconds that a search for victims may take, None for all the time it needs."""
     found = _Found(node=pod.spec.node_name or None, node_count=cluster.cache.node_count())
-    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     found.profile = cluster.profile_of(pod)
     if found.profile is None:
         found.state, found.verdict = "foreign", verdict.foreign(pod, cluster.frameworks)
         if found.node is not None:
             found.state = "running"
             found.verdict = f'it is on {found.node}, where scheduler "{pod.spec.scheduler_name}" put it'
-        return _document(cluster, pod, found, queued)
+        return _document(cluster, pod, found)
     view = View(cluster.frameworks[found.profile], cluster.cache)
     if found.node is not None:
         _explain_placed(cluster, view, pod, found)
     else:
-        _explain_pending(cluster, view, pod, found, queued)
+        yield from _explain_pending(cluster, view, pod, found, patience)
+        _add_group(view, pod, found)
     if pod.metadata.deletion_timestamp is not None:
         found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
         found.state = "terminating"
-    return _document(cluster, pod, found, queued)
+    return _document(cluster, pod, found)
 
 
 # --- placed ---------------------------------------------------------------------------------------------------------
@@ -104,22 +117,31 @@ def _explain_placed(cluster: Cluster, view: View, pod: Pod, found: _Found) -> No
     view.snapshot.refresh()
 
 
-def _scores(view: View, asked: Feasibility, own: str = "") -> tuple[list[NodeScore], list[str]]:
-    """The best nodes and the pod's own, by total, then by name; and the names of all that are equally best."""
+def _scores(
+    view: View, asked: Feasibility, own: str = "", extra: Mapping[str, Mapping[str, int]] | None = None
+) -> tuple[list[NodeScore], list[str]]:
+    """The best nodes and the pod's own, by total, then by name; and the names of all that are equally best.
+
+    `extra`: what others than plugins add, by who and node.
+    """
     scores = view.scores(asked)
     if scores is None:
         return [], []
-    parts = scores.by_plugin()
     names = [info.name for _, info in scores.view.infos()]
-    order = sorted(range(len(names)), key=lambda i: (-scores.total[i], names[i] != own, names[i]))
+    parts = {plugin: values.tolist() for plugin, values in scores.by_plugin().items()}
+    total = scores.total.tolist()
+    for who, added in (extra or {}).items():
+        parts[who] = [added.get(name, 0) for name in names]
+        total = [sum(pair) for pair in zip(total, parts[who], strict=True)]
+    order = sorted(range(len(names)), key=lambda i: (-total[i], names[i] != own, names[i]))
     chosen = order[:BEST]
     if own in names and names.index(own) not in chosen:
         chosen.append(names.index(own))
-    best = [names[i] for i in order if scores.total[i] == scores.total[order[0]]]
+    best = [names[i] for i in order if total[i] == total[order[0]]]
     return [
         NodeScore(
             node=names[i],
-            total=int(scores.total[i]),
+            total=int(total[i]),
             plugins={name: int(values[i]) for name, values in parts.items()},
         )
         for i in chosen
@@ -129,9 +151,7 @@ def _scores(view: View, asked: Feasibility, own: str = "") -> tuple[list[NodeSco
 # --- pending --------------------------------------------------------------------------------------------------------
 
 
-def _explain_pending(
-    cluster: Cluster, view: View, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None
-) -> None:
+def _explain_pending(cluster: Cluster, view: View, pod: Pod, found: _Found, patience: float | None) -> Pieces[None]:
     status = view.engine.run_pre_enqueue(pod)
     if status is not None:
         found.state, found.message = "gated", status.message
@@ -139,74 +159,90 @@ def _explain_pending(
         found.wakes = wakes_of(view.engine, {status.plugin})
         return
     info = view.info(pod)
-    asked = view.feasibility(info)
+    view.now(info)
+    yield None
+    asked = view.now(info)
     if asked.error is not None:
         found.state, found.message = "error", asked.error.message
         found.verdict = f"judging it ends in an error: {asked.error.message}"
         return
-    rows = asked.rows() if asked.rejection is None else asked.rows()[:0]
-    found.feasible = len(rows)
-    if len(rows):
-        _explain_fitting(view, asked, found)
+    if asked.rejection is not None or not len(asked.rows()):
+        yield from _explain_refused(view, info, found, patience)
     else:
-        _explain_refused(view, asked, info, found)
-    _add_extenders(view, pod, found)
-    _add_waiting(cluster, pod, found, queued)
+        yield from _explain_passing(cluster, view, info, found)
+    _add_waiting(cluster, pod, found)
 
 
-def _explain_fitting(view: View, asked: Feasibility, found: _Found) -> None:
+def _explain_passing(cluster: Cluster, view: View, info: PodInfo, found: _Found) -> Pieces[None]:
+    """Some nodes pass the filters: extenders may still refuse them."""
+    asked, extenders = view.now(info), view.engine.interested_extenders(info.pod)
+    if not cluster.asks or not extenders:
+        _explain_fitting(view, asked, found)
+        _add_extenders(extenders, found)
+        return
+    names = [view.snapshot.nodes.info(row).name for row in asked.rows().tolist()]
+    said: Said = yield from ask_extenders(extenders, info.pod, names)
+    asked = view.now(info)
+    if said.error and cluster.queue is None:
+        # Elsewhere than in its cluster an extender is often out of reach.
+        _explain_fitting(view, asked, found)
+        _add_extenders(extenders, found)
+        found.verdict += f" (which could not be asked: {said.error})"
+        return
+    if said.error:
+        found.state, found.message = "error", said.error
+        found.verdict = f"judging it ends in an error: {said.error}"
+        return
+    left = view.among(asked, said.names)
+    if len(left.rows()):
+        _explain_fitting(view, left, found, said.scores)
+        return
+    diagnosis = view.engine.diagnose(asked)
+    found.causes = sorted((*causes_by_extenders(said), *causes_of(view, asked, diagnosis)), key=lambda c: -c.nodes)
+    add_to_diagnosis(view, diagnosis, said)
+    found.message = diagnosis.message()
+    found.wakes = [Wake(plugin=EXTENDER, events=(ANYTHING,)), *wakes_of(view.engine, diagnosis.unschedulable_plugins)]
+    found.verdict = verdict.unschedulable(found.causes, found.node_count, (), (), None)
+
+
+def _explain_fitting(
+    view: View, asked: Feasibility, found: _Found, extra: Mapping[str, Mapping[str, int]] | None = None
+) -> None:
     found.state = "fits"
+    found.feasible = len(asked.rows())
     if found.feasible > 1:
-        found.scores, found.best = _scores(view, asked)
+        found.scores, found.best = _scores(view, asked, extra=extra or {})
     only = view.snapshot.nodes.info(int(asked.rows()[0])).name
     found.verdict = verdict.fits(found.scores, found.best, found.feasible, found.node_count, only)
 
 
-def _explain_refused(view: View, asked: Feasibility, info: PodInfo, found: _Found) -> None:
+def _explain_refused(view: View, info: PodInfo, found: _Found, patience: float | None) -> Pieces[None]:
+    asked = view.now(info)
     diagnosis = view.engine.diagnose(asked)
+    message = ""
     if found.node_count:
         found.causes = causes_of(view, asked, diagnosis)
-        found.preemption = _preemption(view, asked, info, diagnosis)
-        found.nearest, found.changes = near_nodes(view, asked)
-    found.wakes = wakes_of(view.engine, diagnosis.unschedulable_plugins)
+    refusing = set(diagnosis.unschedulable_plugins)
     found.message = diagnosis.message()
+    yield None
+    if found.node_count:
+        found.preemption, message = yield from preemption_of(view, info, patience)
+        found.nearest, found.changes = yield from near_nodes(view, info)
+    found.wakes = wakes_of(view.engine, refusing)
+    found.message += f" preemption: {message}" if message else ""
     found.verdict = verdict.unschedulable(
         found.causes, found.node_count, found.nearest, found.changes, found.preemption
     )
 
 
-def _preemption(view: View, asked: Feasibility, info: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
-    answer = view.victims(asked, diagnosis)
-    if isinstance(answer, str):
-        if answer:
-            diagnosis.post_filter_message = f"preemption: {answer}"
-        return Preemption(text=_no_victims(answer, info, diagnosis)) if answer else None
-    victims = tuple(PodName(pod=v.key, priority=v.priority) for v in answer.victims)
-    names = listed([f"{v.pod} (priority {v.priority})" for v in victims], 5)
-    protected = f"; {answer.violations} of them against a PodDisruptionBudget" if answer.violations else ""
-    text = f"evicting {names} makes room on {answer.node_name}{protected}"
-    return Preemption(text=text, node=answer.node_name, victims=victims, budget_violations=answer.violations)
-
-
-def _no_victims(message: str, info: PodInfo, diagnosis: Diagnosis) -> str:
-    """What the search's message means."""
-    if "preemptionPolicy=Never" in message:
-        return "it may not preempt: its preemptionPolicy is Never"
-    if "terminating pod" in message:
-        return "it waits: pods that it preempted on its nominated node are still terminating"
-    if diagnosis.pre_filter is not None or "No preemption victims" not in message:
-        return f"evicting pods (of priority below {info.priority}) does not help on any node"
-    return f"no node has pods of lower priority (below {info.priority}) whose eviction would help"
-
-
-def _add_extenders(view: View, pod: Pod, found: _Found) -> None:
-    """Extenders are not asked for an explanation: they may have said no."""
-    names = [extender.name for extender in view.engine.interested_extenders(pod)]
-    if names and found.feasible:
+def _add_extenders(extenders: Sequence[Extender], found: _Found) -> None:
+    """They were not asked: they may say no."""
+    names = [extender.name for extender in extenders]
+    if names:
         found.verdict += f", if {conjoined(names, 'and')} let{'s' if len(names) == 1 else ''} it"
 
 
-def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> None:
+def _add_waiting(cluster: Cluster, pod: Pod, found: _Found) -> None:
     """What the queue and a nomination add to the sentence."""
     nominated = pod.status.nominated_node_name
     if nominated:
@@ -214,6 +250,7 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[Queued
         found.state = "nominated"
         waits = f"for {listed(leaving, 3)} to terminate" if leaving else "for its turn"
         found.verdict = f"preemption nominated it to {nominated}, where it waits {waits}; {found.verdict}"
+    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     if queued is None or cluster.queue is None:
         return
     item, pool = queued
@@ -226,6 +263,16 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[Queued
         found.verdict += "; it is in activeQ and will be tried next to its peers"
 
 
+def _add_group(view: View, pod: Pod, found: _Found) -> None:
+    """Whoever waits for siblings is told so first: that it fits by itself does not help it."""
+    found.group = group_of(view, pod)
+    if found.group is not None:
+        alone = "" if found.state == "gated" else f"; by itself {found.verdict}"
+        found.verdict = found.group.text + alone
+        if found.state == "fits" and found.group.members and found.group.fitting < max(found.group.min_count, 1):
+            found.state = "unschedulable"
+
+
 def _leaving(cluster: Cluster, node: str) -> list[str]:
     info = cluster.cache.nodes.get(node)
     return [pod.key for pod in info.pods.values() if pod.terminating] if info is not None else []
@@ -234,8 +281,9 @@ def _leaving(cluster: Cluster, node: str) -> list[str]:
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def _document(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> Explanation:
+def _document(cluster: Cluster, pod: Pod, found: _Found) -> Explanation:
     meta = pod.metadata
+    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     text = found.verdict
     return Explanation(
         namespace=meta.namespace,
@@ -257,6 +305,7 @@ def _document(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPod
         preemption=found.preemption,
         wakes=tuple(found.wakes),
         scores=tuple(found.scores),
+        group=found.group,
         queue=_queue_state(cluster, *queued) if queued is not None else None,
         last_decision=_last_decision(cluster, pod),
     )

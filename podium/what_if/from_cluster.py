@@ -12,7 +12,7 @@ from typing import Any
 
 from kube.api.core import Node, Pod
 from kube.api.meta import ApiObject
-from kube.api.resources import EVENTS, LEASES, RESOURCES
+from kube.api.resources import EVENTS, LEASES, RESOURCES, by_type
 from kube.client.auth import CredentialsError, load_credentials
 from kube.client.discovery import Discovery
 from kube.client.errors import ApiError, Forbidden
@@ -59,7 +59,7 @@ async def read_with(client: Client) -> ClusterObjects:
             continue
         items = await _list(client, type_, warnings)
         if items:
-            others[type_.KIND] = items
+            others[by_type(type_).listed_as] = items
     nodes = (await client.list(Node)).items
     return ClusterObjects(nodes=nodes, pods=pods, others=others, warnings=tuple(warnings))
 

@@ -64,7 +64,15 @@ class BindingPoints:
 
     def run_permit(self, state: CycleState, pod_info: PodInfo, node_name: str) -> Status:
         """Success, WAIT (the pod is in `waiting_pods` then), or the first rejection."""
+        status, timeouts = self.ask_permit(state, pod_info, node_name)
+        if status.code is Code.WAIT:
+            self._waiting_pods.add(WaitingPod(pod_info, node_name, timeouts))
+        return status
+
+    def ask_permit(self, state: CycleState, pod_info: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
+        """The same answer and how long whom to wait for; no pod begins to wait."""
         timeouts: dict[str, float] = {}
+        reasons: list[str] = []
         for plugin in self.permit:
             try:
                 status, timeout = plugin.permit(state, pod_info.pod, node_name)
@@ -75,14 +83,14 @@ class BindingPoints:
                 continue
             if status.code is Code.WAIT:
                 timeouts[plugin.name] = timeout
+                reasons += status.reasons
             elif status.rejected:
-                return status.by(plugin.name)
+                return status.by(plugin.name), {}
             else:
-                return error(f'running Permit plugin "{plugin.name}": {status.message}').by(plugin.name)
+                return error(f'running Permit plugin "{plugin.name}": {status.message}').by(plugin.name), {}
         if not timeouts:
-            return SUCCESS
-        self._waiting_pods.add(WaitingPod(pod_info, node_name, timeouts))
-        return Status(Code.WAIT, ("one or more plugins asked to wait and no plugin rejected pod",))
+            return SUCCESS, {}
+        return Status(Code.WAIT, (*reasons, "one or more plugins asked to wait and no plugin rejected pod")), timeouts
 
     async def wait_on_permit(self, pod_info: PodInfo) -> Status:
         """Until the waiting pod is allowed or rejected; success where it does not wait."""

@@ -20,6 +20,11 @@ from scheduler.snapshot.snapshot import Snapshot
 NO_NODES = "no nodes available to schedule pods"
 
 
+def refused_where_chosen(status: Status) -> str:
+    """The FailedScheduling text of a pod whose node was refused after all, by Reserve or later: there was just one."""
+    return f"0/1 nodes are available: {', '.join(sorted(f'1 {reason}' for reason in status.reasons))}."
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The rows one plugin refused, and why."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 #: (extension point, status, seconds)
@@ -20,3 +20,4 @@ class EnabledPlugins:
 
     points: dict[str, tuple[Any, ...]]
     weights: dict[str, int]
+    placement_weights: dict[str, int] = field(default_factory=dict)

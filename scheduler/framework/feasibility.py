@@ -4,6 +4,7 @@ Values made by `cycle_points`, read by the cycle, by preemption and by whoever e
 snapshot the cycle ran on, so they are read before the next refresh.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.shape_cache import ShapeEntry
 from scheduler.framework.status import Status
 from scheduler.snapshot.columns import Codes, Mask, Vector
+from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes
 
 
@@ -34,6 +36,8 @@ class Feasibility:
     naming: tuple[str, ...] = ()
     #: rows that nominated pods decided, with the status of the first pass
     overrides: dict[int, Status] = field(default_factory=dict)
+    #: rows with nominated pods that are refused without these, too: their first pass is still to be made
+    refused_anyway: dict[int, Sequence[PodInfo]] = field(default_factory=dict)
     rejection: Status | None = None
     error: Status | None = None
 

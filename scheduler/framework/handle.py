@@ -28,6 +28,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.framework.extender import Extender
+    from scheduler.framework.pod_groups import GroupRun
 
 
 class Lister(Protocol):
@@ -166,6 +167,10 @@ class Handle:
     event: EventFunction = _no_event
     #: move these pods ("namespace/name") out of the pool, whatever made them wait
     activate: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
+    #: these pods' places in activeQ may have changed
+    resort: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
+    #: these pods wait until their backoff is over, whatever an idle scheduler would do
+    sit_out: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
     #: report a cluster event that no informer sees
     report: Callable[[ClusterEvent, Any, Any], None] = field(default=lambda event, old, new: None)
     #: run a coroutine in the scheduler's task group (asynchronous preemption)
@@ -175,6 +180,8 @@ class Handle:
     preemption_attempted: Callable[[], None] = field(default=lambda: None)
     #: observes the other preemption metrics once the victims are evicted
     preemption_done: PreemptionObserver = field(default=lambda victims, result, seconds: None)
+    #: set while a pod group is being decided
+    group: GroupRun | None = None
     #: set by the framework once it is built
     dry_run: DryRun = field(init=False)
 

@@ -17,7 +17,7 @@ import enum
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from scheduler.snapshot.snapshot import Nodes
 if TYPE_CHECKING:
     from scheduler.framework.diagnosis import Diagnosis
     from scheduler.framework.handle import Handle
+    from scheduler.framework.pod_groups import Group
 
 MAX_NODE_SCORE = 100
 
@@ -263,6 +264,9 @@ class ReservePlugin(Plugin):
 class PermitPlugin(Plugin):
     """May hold a pod back before it is bound."""
 
+    #: of a plugin that wants pods to start together: orders of the members that are worth a try
+    group_orders: int = 1
+
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
         """Success, WAIT with a timeout in seconds (at most 15 minutes), or a rejection."""
         raise NotImplementedError
@@ -299,15 +303,78 @@ class PostBindPlugin(Plugin):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes that a whole group may go to."""
+
+    name: str
+    #: `(rows,)` bool, None for all nodes
+    rows: Mask | None = None
+
+
+class PlacementGeneratePlugin(Plugin):
+    """Says between which sets of nodes a group can choose."""
+
+    def generate_placements(self, group: Group, nodes: Nodes) -> list[Placement] | Status:
+        """At least one, or why there is none."""
+        raise NotImplementedError
+
+
+class PlacementScorePlugin(Plugin):
+    """Says how good a placement is, with the group's members in it."""
+
+    def score_placement(self, group: Group, nodes: Nodes) -> float:
+        """The raw score; `nodes` are those of the placement, the members are counted on them."""
+        raise NotImplementedError
+
+    def normalize_placements(self, scores: list[float]) -> list[float]:
+        """Final scores 0..100 of all placements that hold the group."""
+        return scores
+
+
+class PreemptionGround(Protocol):
+    """The cluster during group preemption: pods can be taken away, and the group tried."""
+
+    def lift(self, pods: Sequence[PodInfo]) -> None:
+        """Take these pods off their nodes."""
+
+    def put_back(self, pods: Sequence[PodInfo]) -> None:
+        """And back on."""
+
+    def place(self) -> dict[str, str] | Status:
+        """uid -> node of the members that then have a place; why not, where the group does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPreemption:
+    """Who has to go, and the nodes (by member's uid) that the group then gets."""
+
+    victims: tuple[PodInfo, ...]
+    nodes: Mapping[str, str]
+
+
+class PodGroupPostFilterPlugin(Plugin):
+    """Asked when a whole group does not fit."""
+
+    def pod_group_post_filter(
+        self, group: Group, members: Sequence[PodInfo], ground: PreemptionGround
+    ) -> GroupPreemption | Status:
+        """What was done to make room, or why nothing can be done. The ground is put in order by the caller."""
+        raise NotImplementedError
+
+
 #: extension point -> the class whose subclasses take part in it; names as in KubeSchedulerConfiguration
 EXTENSION_POINTS: dict[str, type[Plugin]] = {
     "preEnqueue": PreEnqueuePlugin,
     "queueSort": QueueSortPlugin,
+    "placementGenerate": PlacementGeneratePlugin,
     "preFilter": PreFilterPlugin,
     "filter": FilterPlugin,
     "postFilter": PostFilterPlugin,
+    "podGroupPostFilter": PodGroupPostFilterPlugin,
     "preScore": PreScorePlugin,
     "score": ScorePlugin,
+    "placementScore": PlacementScorePlugin,
     "reserve": ReservePlugin,
     "permit": PermitPlugin,
     "preBind": PreBindPlugin,

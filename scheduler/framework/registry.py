@@ -38,14 +38,17 @@ def build_framework(
     built: dict[str, Plugin] = {}
     points: dict[str, tuple[Plugin, ...]] = {}
     weights: dict[str, int] = {}
+    placement_weights: dict[str, int] = {}
     for point, entries in by_point.items():
         for entry in entries:
             if entry.name not in built:
                 built[entry.name] = registry.build(entry.name, profile.args(entry.name), handle)
             if point is ExtensionPoint.SCORE:
                 weights[entry.name] = entry.weight
+            elif point is ExtensionPoint.PLACEMENT_SCORE:
+                placement_weights[entry.name] = entry.weight
         points[point.value] = tuple(built[entry.name] for entry in entries)
     if profile.node_selector:
         own = ProfileNodeSelector(profile.node_selector, handle)
         points["filter"] = (own, *points.get("filter", ()))
-    return Framework(profile.scheduler_name, EnabledPlugins(points, weights), handle, observe, meter)
+    return Framework(profile.scheduler_name, EnabledPlugins(points, weights, placement_weights), handle, observe, meter)

@@ -7,7 +7,8 @@ PreBind and Bind await. The runtime knows no plugin by name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from kube.api.core import Pod
 from scheduler.framework.binding_points import BindingPoints
@@ -20,7 +21,10 @@ from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
 from scheduler.framework.meter import Meter, idle_meter
 from scheduler.framework.plugin import (
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Plugin,
+    PodGroupPostFilterPlugin,
     PostFilterPlugin,
     PostFilterResult,
     PreEnqueuePlugin,
@@ -28,6 +32,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.post_filter import PostFilterRun
 from scheduler.framework.status import Status, failed
+from scheduler.snapshot.columns import Mask
 
 __all__ = ["EnabledPlugins", "Feasibility", "Framework", "Observer", "Scores", "unobserved"]
 
@@ -51,13 +56,20 @@ class Framework(CyclePoints, BindingPoints):
         self.pre_enqueue: tuple[PreEnqueuePlugin, ...] = enabled.points.get("preEnqueue", ())
         self.queue_sort: QueueSortPlugin = enabled.points["queueSort"][0]
         self.post_filter: tuple[PostFilterPlugin, ...] = enabled.points.get("postFilter", ())
+        self.placement_generate: tuple[PlacementGeneratePlugin, ...] = enabled.points.get("placementGenerate", ())
+        self.pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = enabled.points.get("podGroupPostFilter", ())
+        self.placement_score: tuple[tuple[PlacementScorePlugin, float], ...] = tuple(
+            (plugin, float(enabled.placement_weights.get(plugin.name, 1)))
+            for plugin in enabled.points.get("placementScore", ())
+        )
 
     def plugins(self) -> list[Plugin]:
         """Every plugin once, in the order of first appearance."""
         groups: Iterable[Sequence[Plugin]] = (
             self.pre_enqueue, (self.queue_sort,), self.pre_filter, self.filters, self.post_filter, self.pre_score,
             [p for p, _ in self.scores], self.reserve_plugins, self.permit, self.pre_bind, self.bind_plugins,
-            self.post_bind,
+            self.post_bind, self.placement_generate, self.pod_group_post_filter,
+            [p for p, _ in self.placement_score],
         )  # fmt: skip
         return list({plugin.name: plugin for group in groups for plugin in group}.values())
 
@@ -79,6 +91,26 @@ class Framework(CyclePoints, BindingPoints):
             if status is not None and not status.ok:
                 return status.by(plugin.name)
         return None
+
+    # --- groups -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def only_on(self, rows: Mask | None) -> Iterator[None]:
+        """Cycles within look at these rows alone, as if there were no other nodes."""
+        self.placement = rows
+        try:
+            yield
+        finally:
+            self.placement = None
+
+    @contextmanager
+    def without_post_filter(self) -> Iterator[None]:
+        """Cycles within only ask whether a pod fits."""
+        plugins, self.post_filter = self.post_filter, ()
+        try:
+            yield
+        finally:
+            self.post_filter = plugins
 
     # --- PostFilter ---------------------------------------------------------------------------------------
 

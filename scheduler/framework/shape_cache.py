@@ -35,8 +35,9 @@ from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 T = TypeVar("T", bound=np.generic)
 
-#: bytes all entries of one profile may take together
+#: bytes all entries of one profile may take together, and what one takes beside its arrays
 MAX_BYTES = 16 * 2**20
+ENTRY_BYTES = 6 * 2**10
 
 
 class Ask(enum.Enum):
@@ -85,28 +86,30 @@ class ShapeEntry:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
-        return sum(a.nbytes for a in (*self.masks, *self.raw, self.mask, self.base) if a is not None)
+        """Memory it takes, about."""
+        arrays: int = sum(a.nbytes for a in (*self.masks, *self.raw, self.mask, self.base) if a is not None)
+        return ENTRY_BYTES + arrays
 
 
 class ShapeCache:
-    """shape key -> entry, least recently used first."""
+    """shape key -> entry, least recently used first. All entries are of one state of the node objects."""
 
-    __slots__ = ("_bytes", "_entries")
+    __slots__ = ("_bytes", "_entries", "_node_epoch")
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, ShapeEntry] = OrderedDict()
         self._bytes = 0
+        self._node_epoch = 0
 
     def get(self, key: bytes, snapshot: Snapshot) -> ShapeEntry | None:
         """The entry of a shape, if no node object changed since it was made."""
+        if self._node_epoch != snapshot.node_epoch:
+            # None of them will ever be of use again, and many are of shapes that no pod has any more.
+            self.clear()
+            self._node_epoch = snapshot.node_epoch
         entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if entry.node_epoch != snapshot.node_epoch:
-            self._drop(key)
-            return None
-        self._entries.move_to_end(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
         return entry
 
     def put(self, key: bytes, entry: ShapeEntry) -> None:
@@ -215,8 +218,9 @@ def _add_constant(
 ) -> None:
     """A raw score that is the same on all nodes is the same after normalising, whoever is feasible."""
     final = raw
-    if plugin.normalizes():
-        some = nodes.snapshot.select(np.array((next(iter(nodes.snapshot.row_of.values())),)))
+    row = next(iter(nodes.snapshot.row_of.values()), None)
+    if plugin.normalizes() and row is not None:
+        some = nodes.snapshot.select(np.array((row,)))
         final = float(plugin.normalize(state, state.pod_info.pod, np.array((raw,)), some)[0])
     entry.constants[plugin.name] = weight * final
     entry.constant += weight * final

@@ -18,13 +18,13 @@ MAX_TIMEOUT = 15 * 60.0
 class WaitingPod:
     """One pod, the plugins that hold it, and until when (loop time, seconds)."""
 
-    __slots__ = ("_done", "deadlines", "node_name", "pod_info")
+    __slots__ = ("_done", "_since", "deadlines", "node_name", "pod_info")
 
     def __init__(self, pod_info: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
         self.pod_info = pod_info
         self.node_name = node_name
         loop = asyncio.get_running_loop()
-        now = loop.time()
+        self._since = now = loop.time()
         self.deadlines = {plugin: now + min(timeout, MAX_TIMEOUT) for plugin, timeout in timeouts.items()}
         self._done: asyncio.Future[Status] = loop.create_future()
 
@@ -48,8 +48,19 @@ class WaitingPod:
             loop = asyncio.get_running_loop()
             await asyncio.wait((self._done,), timeout=max(0.0, deadline - loop.time()))
             if not self._done.done() and self.deadlines.get(plugin, deadline + 1) <= loop.time():
-                self.reject(plugin, f'rejected due to timeout after waiting at plugin "{plugin}"')
+                waited = go_duration(deadline - self._since)
+                self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
         return self._done.result()
+
+
+def go_duration(seconds: float) -> str:
+    """As Go writes a duration of at least a millisecond: 500ms, 1.5s, 5m0s, 1h0m30s."""
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(round(seconds, 3), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    parts = (f"{hours}h" if hours else "", f"{minutes}m" if hours or minutes else "", f"{round(rest, 3):g}s")
+    return "".join(parts)
 
 
 class WaitingPods:

@@ -26,6 +26,7 @@ from scheduler.framework.cluster_event import (
     EventResource,
     QueueingHint,
 )
+from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
@@ -33,6 +34,7 @@ from scheduler.queue.in_flight import InFlight, InFlightEvent
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.siblings import SiblingQueue
 from scheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -95,7 +97,7 @@ class Observers:
     hint: Callable[[str, str, str, float], None] = _ignore
 
 
-class SchedulingQueue:
+class SchedulingQueue(SiblingQueue):
     """All pending pods of all profiles."""
 
     def __init__(
@@ -106,9 +108,12 @@ class SchedulingQueue:
         clock: Callable[[], float],
         config: QueueConfig | None = None,
         observers: Observers | None = None,
+        groups: PodGroups | None = None,
     ) -> None:
+        """`groups`: told of members that wait; None where pods are scheduled one by one."""
         self.config = config or QueueConfig()
         self.nominator = nominator
+        self._groups = groups
         self._hooks_of = hooks_of
         self._clock = clock
         self._observers = observers or Observers()
@@ -136,7 +141,11 @@ class SchedulingQueue:
             self.update(info.pod, info)
             return
         self.nominator.add(info)
+        if self._groups is not None:
+            self._groups.wait(info)
         self._move_to_active(QueuedPodInfo(info, self._clock()), event)
+        if self._groups is not None:
+            self._let_siblings_in(info, event)
 
     def _move_to_active(self, item: QueuedPodInfo, event: str) -> bool:
         """Into activeQ, unless a PreEnqueue plugin keeps it out."""
@@ -154,9 +163,12 @@ class SchedulingQueue:
         self._incoming("backoff", event)
         self._ready.set()
 
+    def _pre_enqueue(self, pod: Pod) -> Status | None:
+        hooks = self._hooks_of(pod)
+        return hooks.pre_enqueue(pod) if hooks is not None else None
+
     def _gate(self, item: QueuedPodInfo, event: str) -> bool:
-        hooks = self._hooks_of(item.pod)
-        status = hooks.pre_enqueue(item.pod) if hooks is not None else None
+        status = self._pre_enqueue(item.pod)
         if status is None:
             item.gating_plugin = item.gating_message = ""
             return False
@@ -312,6 +324,8 @@ class SchedulingQueue:
     def delete(self, uid: str) -> None:
         """The pod is gone, or has a node."""
         self.nominator.delete(uid)
+        if self._groups is not None:
+            self._groups.wait_no_more(uid)
         self._active.remove(uid)
         self._backoff.remove(uid)
         self._unschedulable.pop(uid, None)
@@ -336,6 +350,10 @@ class SchedulingQueue:
         if item is None:
             self._ready.clear()
             return None
+        self._take_off(item)
+        return item
+
+    def _take_off(self, item: QueuedPodInfo) -> None:
         item.attempts += 1
         if item.initial_attempt_timestamp is None:
             item.initial_attempt_timestamp = self._clock()
@@ -345,7 +363,6 @@ class SchedulingQueue:
         item.at_once = item.sits_out = False
         self._in_flight.start(item.uid)
         self._flying[item.uid] = item
-        return item
 
     def _pop_backoff(self) -> QueuedPodInfo | None:
         item = self._backoff.pop_early()
@@ -434,6 +451,10 @@ class SchedulingQueue:
     def in_flight_events(self) -> int:
         """Events kept for replay."""
         return self._in_flight.event_count
+
+    def dropped_events(self) -> int:
+        """Events that were dropped at their bound: pods in flight at the time count as woken by anything."""
+        return self._in_flight.dropped
 
     def now(self) -> float:
         """The queue's clock, seconds."""

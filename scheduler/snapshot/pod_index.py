@@ -27,8 +27,9 @@ from scheduler.snapshot.topology import Recent, RowAmounts
 
 #: bytes that the counts of selectors in use may take together, and those of what terms say as well
 MAX_BYTES = 16 * 2**20
-#: a count and its sums by hostname
+#: a count and its sums by hostname, and what each takes beside these
 BYTES_PER_ROW = 16
+ENTRY_BYTES = 2 * 2**10
 #: so many are kept whatever their size
 MIN_KEPT = 64
 #: sets of labels that were asked about and are kept; most have no terms and so no counts
@@ -175,7 +176,7 @@ class PodIndex:
         self.namespace_terms = 0
 
     def _kept(self) -> int:
-        return max(MIN_KEPT, MAX_BYTES // (BYTES_PER_ROW * max(1, self._snapshot.size)))
+        return max(MIN_KEPT, MAX_BYTES // (ENTRY_BYTES + BYTES_PER_ROW * self._snapshot.size))
 
     # --- asked by plugins ---------------------------------------------------------------------------------
 

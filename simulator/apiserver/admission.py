@@ -43,6 +43,8 @@ def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
     elif kind in _PROTECTED:
         finalizers = obj["metadata"].get("finalizers") or []
         obj["metadata"]["finalizers"] = [*(one for one in finalizers if one != _PROTECTED[kind]), _PROTECTED[kind]]
+    elif kind == ("scheduling.k8s.io", "PodGroup"):
+        _set_group_priority(store, obj)
     elif kind == ("resource.k8s.io", "ResourceClaim"):
         _check_admin_access(store, resource, obj, obj["spec"])
     elif kind == ("resource.k8s.io", "ResourceClaimTemplate"):
@@ -107,6 +109,17 @@ def _set_priority(store: Store, pod: Object) -> None:
             f"{why}; priority admission controller computed {policy} from the given PriorityClass name",
         )
     spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def _set_group_priority(store: Store, group: Object) -> None:
+    spec = group.setdefault("spec", {})
+    chosen = spec.get("priorityClassName") or ""
+    found = _priority_class(store, chosen)
+    if chosen and found is None:
+        why = f"no PriorityClass with name {chosen} was found"
+        raise forbidden("scheduling.k8s.io", "podgroups", group["metadata"].get("name", ""), why)
+    if found is not None:
+        spec.setdefault("priority", found["value"])
 
 
 def _priority_class(store: Store, name: str) -> Object | None:

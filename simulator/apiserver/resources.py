@@ -198,11 +198,21 @@ BUILT_IN: tuple[Resource, ...] = (
     Resource("coordination.k8s.io", "v1", "Lease", "leases"),
 )  # fmt: skip
 
+#: kinds that generated clients have no types for: nothing but their names is known of them
+POD_GROUPS: tuple[Resource, ...] = tuple(
+    Resource(group, version, kind, plural, subresources=subresources, counts_generations=True, strategic_merge=False)
+    for group, version, kind, plural, subresources in (
+        ("scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", _STATUS),
+        ("scheduling.k8s.io", "v1alpha2", "Workload", "workloads", ()),
+        ("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", _STATUS),
+    )
+)
+
 
 class Registry:
     """The resources of one server. Owner: `ApiServer`."""
 
-    def __init__(self, resources: tuple[Resource, ...] = BUILT_IN) -> None:
+    def __init__(self, resources: tuple[Resource, ...] = BUILT_IN + POD_GROUPS) -> None:
         self._by_path: dict[tuple[str, str, str], Resource] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
         for resource in resources:

@@ -16,7 +16,7 @@ import msgspec
 from kube.api.codec import DecodeError, convert
 from kube.api.core import Namespace, NamespaceStatus, Node, Pod, PodSpec
 from kube.api.meta import ApiObject, ObjectMeta
-from kube.api.resources import NODES, PODS, Resource, by_kind
+from kube.api.resources import NODES, PODS, Resource, by_kind, by_type
 from simulator.load.checks import check
 from simulator.load.conversion import explain
 from simulator.load.defaults import DEFAULT_NAMESPACE, NAME_LABEL, Body, Defaults, Priority, optional, priority_classes
@@ -234,7 +234,7 @@ class _Load:
 
     def _is_new(self, slot: _Slot, typed: ApiObject) -> bool:
         """A second object of the same name replaces the first, as applying the files one by one would."""
-        key = (type(typed).KIND, typed.metadata.namespace, typed.metadata.name)
+        key = (by_type(type(typed)).listed_as, typed.metadata.namespace, typed.metadata.name)
         earlier = self._seen.get(key)
         if earlier is not None:
             before = next(o for o in earlier.objects if type(o) is type(typed) and o.key == typed.key)
@@ -311,7 +311,7 @@ class _Load:
         for slot in self._slots:
             for typed in slot.objects:
                 if not isinstance(typed, Pod | Node):
-                    others.setdefault(type(typed).KIND, []).append(typed)
+                    others.setdefault(by_type(type(typed)).listed_as, []).append(typed)
         pods = tuple(self._objects_of(Pod))
         missing = self._missing_namespaces(pods)
         if missing:

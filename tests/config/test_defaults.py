@@ -99,8 +99,12 @@ def test_no_file_and_an_empty_configuration_are_the_same() -> None:
     assert default_configuration(DEFAULT_GATES) == effective()
 
 
-def test_every_argument_type_belongs_to_a_default_plugin() -> None:
-    assert {entry.name for entry in effective().profiles[0].plugin_config} == set(PLUGIN_ARGS)
+#: behind a gate, or for those who enable them
+OPTIONAL = {"GangScheduling", "Coscheduling"}
+
+
+def test_every_argument_type_belongs_to_a_default_plugin_or_to_an_optional_one() -> None:
+    assert {entry.name for entry in effective().profiles[0].plugin_config} == set(PLUGIN_ARGS) - OPTIONAL
 
 
 @pytest.mark.parametrize(

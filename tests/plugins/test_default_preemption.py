@@ -18,7 +18,7 @@ VIP = make_pod("vip", cpu="2", priority=1000, uid="vip")
 
 
 def test_it_takes_part_in_post_filter_and_pre_enqueue():
-    assert Registry()["DefaultPreemption"] == {"postFilter", "preEnqueue"}
+    assert Registry()["DefaultPreemption"] == {"postFilter", "podGroupPostFilter", "preEnqueue"}
 
 
 def test_a_deleted_pod_is_an_event_but_no_reason_to_try_again():

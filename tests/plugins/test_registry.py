@@ -35,8 +35,7 @@ def test_every_built_in_plugin_is_known_by_its_own_name():
 
 @pytest.mark.parametrize("plugin", [p for p in IN_TREE_PLUGINS if p.name in IN_TREE], ids=lambda plugin: plugin.name)
 def test_the_points_of_a_plugin_are_those_that_the_configuration_knows(plugin):
-    # Placements belong to pod groups and are no points of a single pod's cycle.
-    assert Registry().points(plugin.name) == plugin.points - {"placementScore", "placementGenerate"}
+    assert Registry().points(plugin.name) == plugin.points
 
 
 def test_a_plugin_of_another_package_is_imported_when_it_is_asked_for():

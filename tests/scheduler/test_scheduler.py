@@ -25,6 +25,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.queue import in_flight
 from tests.builders import make_node, make_pod
 from tests.scheduler.world import World
 
@@ -308,7 +309,7 @@ async def test_the_expected_node_is_written_while_the_pod_waits_and_cleared_if_i
         world.lag = lag
         await world.settle(2.2)
         assert [p["nominatedNodeName"] for _, p in world.api.patches if "nominatedNodeName" in p] == ["n1", None]
-        assert world.conditions() == [("web", "Unschedulable", "no volume")]
+        assert world.conditions() == [("web", "Unschedulable", "0/1 nodes are available: 1 no volume.")]
 
 
 async def test_a_pod_that_does_not_wait_is_bound_without_a_nomination() -> None:
@@ -476,6 +477,17 @@ async def test_a_waiting_pod_is_bound_when_it_is_allowed() -> None:
         assert world.node_of("web") == "n1"
 
 
+async def test_events_beyond_what_is_kept_for_pods_in_flight_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "MAX_EVENTS", 3)
+    async with World(Hold, nodes=[make_node("n1")]) as world:
+        world.create(make_pod("web", uid="u", labels={"hold": ""}))
+        await world.settle(1)
+        world.create(*(make_pod(f"foreign-{i}", node_name="n1", scheduler_name="somebody") for i in range(5)))
+        await world.settle(2)
+        kept, dropped = world.queue.in_flight_events(), world.metrics.dropped_in_flight_events._value.get()
+        assert (kept, dropped) == (3, 2)
+
+
 async def test_a_waiting_pod_that_times_out_is_undone_and_its_room_is_free() -> None:
     async with World(Hold, Books, nodes=[make_node("n1", cpu="1")]) as world:
         world.create(make_pod("web", uid="u", cpu="1", priority=5, labels={"hold": ""}))
@@ -485,9 +497,8 @@ async def test_a_waiting_pod_that_times_out_is_undone_and_its_room_is_free() -> 
         await world.settle(2)
         assert world.node_of("other") == "n1"
         assert world.pool("web") == "unschedulable"
-        assert world.conditions()[-1] == (
-            "web", "Unschedulable", 'rejected due to timeout after waiting at plugin "Hold"',
-        )  # fmt: skip
+        text = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Hold."
+        assert world.conditions()[-1] == ("web", "Unschedulable", text)
 
 
 async def test_a_waiting_pod_that_is_deleted_leaves_nothing() -> None:

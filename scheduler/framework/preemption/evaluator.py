@@ -13,12 +13,14 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
-from scheduler.framework.plugin import PostFilterResult
+from scheduler.framework.plugin import GroupPreemption, PostFilterResult, PreemptionGround
+from scheduler.framework.pod_groups import Group
 from scheduler.framework.preemption.budgets import Budgets
 from scheduler.framework.preemption.candidates import Found, Search, number_of_candidates, spell_out
 from scheduler.framework.preemption.choice import badness, choose
 from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.framework.preemption.execution import Executor, is_terminating_by_preemption
+from scheduler.framework.preemption.group import GroupSearch
 from scheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
 from scheduler.snapshot.pod_info import PodInfo
 
@@ -84,6 +86,18 @@ class Evaluator:
         victims = tuple(victim for victim in chosen.victims if not victim.terminating)
         self.executor.start(state.pod_info, chosen.node_name, victims)
         return PostFilterResult(chosen.node_name, victims), SUCCESS
+
+    def preempt_for_group(
+        self, group: Group, members: Sequence[PodInfo], ground: PreemptionGround
+    ) -> GroupPreemption | Status:
+        """Whom a whole group needs gone, anywhere; their eviction begins once the group is decided."""
+        if (group.preemption_policy or members[0].pod.spec.preemption_policy) == "Never":
+            return unschedulable(NEVER)
+        self._budgets.refresh(self._listed.list())
+        found = GroupSearch(self._handle, group, self._budgets, ground).run(members)
+        if isinstance(found, GroupPreemption):
+            self.executor.start_for_group(group, members, set(found.nodes.values()), found.victims)
+        return found
 
     # --- who may preempt ----------------------------------------------------------------------------------
 

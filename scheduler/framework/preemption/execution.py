@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 from kube.api.core import Pod
 from kube.client.errors import Conflict, NotFound
 from scheduler.framework.handle import Client, Handle
+from scheduler.framework.pod_groups import Group
 from scheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -42,47 +44,87 @@ class Executor:
     def __init__(self, plugin: str, handle: Handle) -> None:
         self._plugin = plugin
         self._handle = handle
-        #: UIDs of preemptors whose victims are being evicted
-        self.preempting: set[str] = set()
+        #: UIDs of preemptors whose victims are being evicted, and keys of groups
+        self.preempting: Counter[str] = Counter()
 
     def start(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> None:
-        """Begin to evict; offline nothing is done."""
+        """Begin to evict; offline nothing is done. For a member of a group only once the whole group is decided."""
+        group = self._handle.group
+        if group is not None:
+            held_back = (preemptor.uid, group.key)
+            group.evictions.append(lambda: self._start(preemptor, held_back, {node_name: preemptor.priority}, victims))
+            return
+        self._start(preemptor, (preemptor.uid,), {node_name: preemptor.priority}, victims)
+
+    def start_for_group(
+        self, group: Group, members: Sequence[PodInfo], nodes: Iterable[str], victims: Sequence[PodInfo]
+    ) -> None:
+        """The same for a group that preempts as one, once it is decided."""
+        run = self._handle.group
+        assert run is not None, "a group preempts while it is being decided"
+        name = f"podgroup {group.obj.metadata.uid if group.obj is not None else group.key}"
+        places = dict.fromkeys(nodes, group.priority)
+        keys = [member.key for member in members]
+        run.evictions.append(lambda: self._start(members[0], (group.key,), places, victims, name, keys))
+
+    def _start(
+        self,
+        preemptor: PodInfo,
+        held_back: Sequence[str],
+        places: Mapping[str, int],
+        victims: Sequence[PodInfo],
+        name: str = "",
+        wake: Sequence[str] = (),
+    ) -> None:
+        """`places`: the nodes, and the priority below which nominations to them are void."""
         handle = self._handle
         if handle.spawn is None or handle.client is None or not victims:
             return
-        nominated = handle.nominator.nominated_pods_for_node(node_name)
-        lower = [info for info in nominated if info.priority < preemptor.priority]
+        lower = [
+            info
+            for node_name, priority in places.items()
+            for info in handle.nominator.nominated_pods_for_node(node_name)
+            if info.priority < priority
+        ]
         for info in lower:
             handle.nominator.delete(info.uid)
-        self.preempting.add(preemptor.uid)
-        work = _Eviction(self._plugin, handle, handle.client, preemptor, node_name)
-        handle.spawn(self._run(work, lower, victims))
+        self.preempting.update(held_back)
+        work = _Eviction(self._plugin, handle, handle.client, preemptor, name or f"pod {preemptor.uid}")
+        handle.spawn(self._run(work, lower, victims, held_back, wake or (preemptor.key,)))
 
-    async def _run(self, work: _Eviction, lower: Sequence[PodInfo], victims: Sequence[PodInfo]) -> None:
+    async def _run(
+        self,
+        work: _Eviction,
+        lower: Sequence[PodInfo],
+        victims: Sequence[PodInfo],
+        held_back: Sequence[str],
+        wake: Sequence[str],
+    ) -> None:
         started = perf_counter()
-        preemptor = work.preemptor
         try:
             await work.clear_nominations(lower)
             done = await work.evict_all(victims[:-1])
         finally:
-            self.preempting.discard(preemptor.uid)
+            for key in held_back:
+                self.preempting[key] -= 1
+            self.preempting = +self.preempting
         # Where one pod could not be evicted the room will not be enough: spare the rest and look again.
         done = done and await work.evict_all(victims[-1:])
         if not done or not work.still_there(victims):
             # No deletion will be seen any more that could wake the preemptor.
-            self._handle.activate([preemptor.key])
+            self._handle.activate(wake)
         self._handle.preemption_done(len(victims), "success" if done else "error", perf_counter() - started)
 
 
 class _Eviction:
-    """The API calls of one preemption."""
+    """The API calls of one preemption. `name`: who preempts, for people."""
 
-    def __init__(self, plugin: str, handle: Handle, client: Client, preemptor: PodInfo, node_name: str) -> None:
+    def __init__(self, plugin: str, handle: Handle, client: Client, preemptor: PodInfo, name: str) -> None:
         self._plugin = plugin
         self._handle = handle
         self._client = client
         self.preemptor = preemptor
-        self._node_name = node_name
+        self._name = name
 
     async def clear_nominations(self, lower: Sequence[PodInfo]) -> None:
         """Pods of lower priority that were promised this node look for another one. A failure here is not critical."""
@@ -104,7 +146,7 @@ class _Eviction:
         return True
 
     async def _evict(self, victim: PodInfo) -> bool:
-        note = f"Preempted by pod {self.preemptor.uid} on node {self._node_name}"
+        note = f"Preempted by {self._name} on node {victim.pod.spec.node_name}"
         if self._handle.waiting_pods.preempt(victim.uid, self._plugin):
             note += " (in kube-scheduler memory)."
         else:
@@ -156,6 +198,6 @@ class _Eviction:
         return condition
 
     def still_there(self, victims: Sequence[PodInfo]) -> bool:
-        """Whether some victim is still counted on the node, so that its deletion is yet to be seen."""
-        node = self._handle.snapshot.info(self._node_name)
-        return node is not None and any(victim.uid in node.pods for victim in victims)
+        """Whether some victim is still counted on its node, so that its deletion is yet to be seen."""
+        nodes = ((self._handle.snapshot.info(victim.pod.spec.node_name), victim.uid) for victim in victims)
+        return any(node is not None and uid in node.pods for node, uid in nodes)

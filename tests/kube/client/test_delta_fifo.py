@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from kube.api.core import Pod
+from kube.client import delta_fifo
+from kube.client.backoff import TimeSlice
 from kube.client.delta_fifo import MAX_TRIES, DeletedFinalStateUnknown, DeltaFIFO
 from kube.client.indexer import Indexer
 from tests.builders import make_pod
@@ -70,11 +72,11 @@ def test_the_delete_of_something_nobody_knows_is_nothing(consumer):
     assert consumer.drain() == []
 
 
-def test_a_new_list_deletes_what_is_missing_in_it_known_or_still_queued(consumer):
-    consumer.fifo.replace([make_pod("a"), make_pod("b")])
+async def test_a_new_list_deletes_what_is_missing_in_it_known_or_still_queued(consumer):
+    await consumer.fifo.replace([make_pod("a"), make_pod("b")])
     consumer.drain()
     consumer.fifo.add(make_pod("queued"))
-    consumer.fifo.replace([make_pod("b", node_name="n1"), make_pod("c")])
+    await consumer.fifo.replace([make_pod("b", node_name="n1"), make_pod("c")])
     assert consumer.drain() == [
         "default/queued Added on -",
         "default/queued Deleted unseen",
@@ -84,29 +86,29 @@ def test_a_new_list_deletes_what_is_missing_in_it_known_or_still_queued(consumer
     ]
 
 
-def test_a_key_that_the_list_had_but_nobody_could_read_is_kept(consumer):
-    consumer.fifo.replace([make_pod("a"), make_pod("b")])
+async def test_a_key_that_the_list_had_but_nobody_could_read_is_kept(consumer):
+    await consumer.fifo.replace([make_pod("a"), make_pod("b")])
     consumer.drain()
-    consumer.fifo.replace([make_pod("b")], keep=["default/a"])
+    await consumer.fifo.replace([make_pod("b")], keep=["default/a"])
     assert consumer.drain() == ["default/b Replaced on -"]
 
 
-def test_it_has_synced_when_the_whole_first_list_was_processed(consumer):
+async def test_it_has_synced_when_the_whole_first_list_was_processed(consumer):
     assert not consumer.fifo.has_synced
-    consumer.fifo.replace([make_pod("a"), make_pod("b")])
+    await consumer.fifo.replace([make_pod("a"), make_pod("b")])
     consumer.fifo.pop_now(consumer.process)
     assert not consumer.fifo.has_synced
     consumer.fifo.pop_now(consumer.process)
     assert consumer.fifo.has_synced
 
 
-def test_an_empty_first_list_is_synced_at_once(consumer):
-    consumer.fifo.replace([])
+async def test_an_empty_first_list_is_synced_at_once(consumer):
+    await consumer.fifo.replace([])
     assert consumer.fifo.has_synced
 
 
-def test_resync_reminds_of_what_is_known_and_has_no_news(consumer):
-    consumer.fifo.replace([make_pod("a"), make_pod("b")])
+async def test_resync_reminds_of_what_is_known_and_has_no_news(consumer):
+    await consumer.fifo.replace([make_pod("a"), make_pod("b")])
     consumer.drain()
     consumer.fifo.update(make_pod("a", node_name="n1"))
     consumer.fifo.resync()
@@ -127,14 +129,14 @@ def test_what_could_not_be_processed_comes_back_before_newer_news(consumer):
     assert consumer.drain() == ["default/a Added on -", "default/a Updated on n1"]
 
 
-def test_what_can_never_be_processed_is_dropped_in_the_end_and_counted(consumer):
+async def test_what_can_never_be_processed_is_dropped_in_the_end_and_counted(consumer):
     tries = []
 
     def process(key, deltas):
         tries.append(key)
         raise RuntimeError("never")
 
-    consumer.fifo.replace([make_pod("a")])
+    await consumer.fifo.replace([make_pod("a")])
     while consumer.fifo.pop_now(process):
         pass
     assert (len(tries), consumer.fifo.dropped) == (MAX_TRIES, 1)
@@ -147,3 +149,19 @@ async def test_pop_waits_for_news(consumer):
     assert not popped.done()
     consumer.fifo.add(make_pod("a"))
     assert await popped == "default/a"
+
+
+async def test_a_long_list_gives_way_and_what_was_taken_out_meanwhile_is_not_waited_for(consumer, monkeypatch):
+    monkeypatch.setattr(delta_fifo, "TimeSlice", lambda: TimeSlice(seconds=0.0))
+    pods = [make_pod(f"p{i}") for i in range(20)]
+    listing = asyncio.ensure_future(consumer.fifo.replace(pods))
+    turns = 0
+    while not listing.done():
+        consumer.drain()
+        assert not consumer.fifo.has_synced
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > len(pods)
+    consumer.drain()
+    assert consumer.fifo.has_synced
+    assert len(consumer.known) == len(pods)

@@ -316,6 +316,29 @@ def test_the_reason_of_the_first_pass_is_told() -> None:
     assert diagnosis.unschedulable_plugins == {"Slots"}
 
 
+def test_a_node_that_is_refused_anyway_is_not_tried_with_its_nominated_pods_unless_somebody_asks_why() -> None:
+    """After many preemptions most nominated nodes are still full, and every cycle would try all of them."""
+    tried: list[str] = []
+
+    class Full(FilterPlugin):
+        name = "Full"
+
+        def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask:
+            return np.array([info.name != "n1" for _, info in nodes.infos()])
+
+        def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+            tried.append(node.name)
+            return Status(Code.UNSCHEDULABLE, (f"{len(node.pods)} pods are too many",), self.name)
+
+    cluster = Cluster(Full, nodes=NODES[:2])
+    cluster.nominator.add(cluster.info(make_pod("b", priority=9)), "n1")
+    _, found = cluster.find(make_pod("web"))
+    assert (found.rows().tolist(), tried) == ([1], [])
+    statuses = cluster.framework.diagnose(found).node_statuses()
+    assert {name: status.reasons for name, status in statuses.items()} == {"n1": ("1 pods are too many",)}
+    assert tried == ["n1"]
+
+
 def test_the_first_pass_leaves_node_and_state_as_they_were() -> None:
     cluster = Cluster(Slots, nodes=NODES[:1])
     cluster.nominator.add(cluster.info(make_pod("b", priority=9)), "n1")

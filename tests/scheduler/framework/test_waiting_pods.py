@@ -9,7 +9,7 @@ from kube.api.core import Pod
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
-from scheduler.framework.waiting_pods import WaitingPod
+from scheduler.framework.waiting_pods import WaitingPod, go_duration
 from scheduler.snapshot.pod_info import PodInfo
 from tests.builders import make_pod
 from tests.scheduler.harness import Cluster
@@ -78,13 +78,13 @@ def reject(pod: WaitingPod) -> None:
         pytest.param(
             allow_one,
             60,
-            unschedulable('rejected due to timeout after waiting at plugin "P1"').by("P1"),
+            unschedulable("rejected due to timeout after waiting 1m0s at plugin P1").by("P1"),
             id="allowed by one, until the other's time is over",
         ),
         pytest.param(
             lambda pod: None,
             30,
-            unschedulable('rejected due to timeout after waiting at plugin "P0"').by("P0"),
+            unschedulable("rejected due to timeout after waiting 30s at plugin P0").by("P0"),
             id="forgotten, until the first plugin's time is over",
         ),
     ],
@@ -144,3 +144,11 @@ async def test_a_plugin_that_raises_rejects_by_an_error() -> None:
 
     _, status = permit(Cluster(Raises))
     assert (status.code, status.message) == (Code.ERROR, 'running Permit plugin "Raises": RuntimeError: bug')
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "500ms"), (1.5, "1.5s"), (59.9, "59.9s"), (60, "1m0s"), (300, "5m0s"), (630, "10m30s"), (3630, "1h0m30s")],
+)
+def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
+    assert go_duration(seconds) == text
