@@ -22,8 +22,8 @@ async def test_each_has_one_turn_an_interval_whenever_it_came(count: int) -> Non
         rota.add(f"n{i}")
         await asyncio.sleep(0.013 * (i % 7))
     turns.clear()
-    await asyncio.sleep(1000)
-    assert set(turns.values()) <= {99, 100, 101}
+    await asyncio.sleep(200)
+    assert set(turns.values()) <= {19, 20, 21}
     assert len(turns) == count
     timers.stop()
 
