@@ -49,6 +49,12 @@ def running(node: str, scores: Sequence[NodeScore], best: Sequence[str], feasibl
     return f"it is on {node} (score {mine.total}); {best[0]} would win now (score {scores[0].total})"
 
 
+def binding(node: str, plugins: Sequence[str]) -> str:
+    """A pod that was placed, and that the API server does not show on its node yet."""
+    waits = f", once {conjoined(plugins)} {'allows' if len(plugins) == 1 else 'allow'} it" if plugins else ""
+    return f"a node was found for it: it is about to be bound to {node}{waits}"
+
+
 def fits(scores: Sequence[NodeScore], best: Sequence[str], feasible: int, nodes: int, only: str) -> str:
     """A pending pod that could be placed."""
     if nodes == 1:
