@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from kube.api.core import Pod
@@ -80,8 +81,11 @@ def unschedulable(
     if len(causes) == 1 and causes[0].nodes == nodes and nodes > 1:
         text = f"it fits on none of {plural(nodes, 'node')}: {causes[0].detail}"
     else:
-        parts = [f"{cause.nodes:,} {cause.brief}" for cause in causes[:NAMED]]
-        rest = len(causes) - NAMED
+        counts: Counter[str] = Counter()
+        for cause in causes:
+            counts[cause.brief] += cause.nodes
+        parts = [f"{number:,} {brief}" for brief, number in counts.most_common(NAMED)]
+        rest = len(counts) - NAMED
         more = f" and {plural(rest, 'more cause')}" if rest > 0 else ""
         text = f"it fits on none of {plural(nodes, 'node')}: {', '.join(parts)}{more}"
         if nodes == 1:
