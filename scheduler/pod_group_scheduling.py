@@ -20,7 +20,8 @@ from scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, rfc3339
 from scheduler.framework.pod_groups import Group, Groups
 from scheduler.framework.runtime import Framework
 from scheduler.metrics import Metrics
-from scheduler.pod_group_cycle import GroupAttempt, Member, Outcome, PodGroupCycle
+from scheduler.pod_group_cycle import PodGroupCycle
+from scheduler.pod_group_trial import GroupAttempt, Member, Outcome
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.scheduling_cycle import Attempt
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 POD_GROUP_SCHEDULED = "PodGroupScheduled"
 POD_GROUP_INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED = "Scheduled"
+#: up to here a try costs so little that any event that may help one member is worth it
+SMALL_GROUP = 100
 #: groups remembered as scheduled until the informer shows it
 MAX_REMEMBERED = 10_000
 
@@ -172,7 +175,10 @@ class GroupScheduling:
             attempt = GroupAttempt(Outcome.ERROR, members, failure.message)
         self._side.metrics.group_algorithm_duration.observe(perf_counter() - started)
         by_uid = {member.info.uid: member for member in attempt.members}
+        sit_out = _who_sits_out(attempt, items)
         for item in items:
+            if item.uid in sit_out:
+                self._side.queue.done(item.uid)
             self._settle(item, by_uid.get(item.uid), attempt, framework, started)
         result = attempt.outcome.value
         self._side.metrics.group_attempts.labels(result, framework.profile).inc()
@@ -201,7 +207,18 @@ class GroupScheduling:
         if member is not None and member.attempt is not None:
             member.attempt.node_name = ""
             self._side.note(item, framework, member.attempt, started, failure.message)
-        if attempt.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
-            # No event tells that a whole group fits: it is tried again when its backoff is over (facts B2).
-            self._side.queue.done(item.uid)
         self._side.fail(item, failure, framework, started)
+
+
+def _who_sits_out(attempt: GroupAttempt, items: list[QueuedPodInfo]) -> set[str]:
+    """UIDs of members that come back when their backoff is over, whatever happens, and bring the others along.
+
+    No event tells for sure that a whole group fits (facts B2). Of a small group one member is enough, rather one that
+    fits: the others may be woken before by an event that helps them. A large one waits as a whole.
+    """
+    if attempt.outcome not in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+        return set()
+    if len(items) > SMALL_GROUP:
+        return {item.uid for item in items}
+    fitting = (member.info.uid for member in attempt.members if member.waits_for)
+    return {next(fitting, items[0].uid)}

@@ -140,6 +140,8 @@ class Simulation:
             self.cache.add_pod(pod)
         for pod in objects.nominated:
             self.nominator.add(self.snapshot.shapes.pod_info(pod))
+        if self._groups is not None:
+            self._groups.know(self._info(pod) for pod in objects.pending if self.profile_of(pod) is not None)
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -204,7 +206,6 @@ class Simulation:
         if self._groups is None:
             return (self._info(pod) for pod in pods)
         infos = [self._info(pod) for pod in pods]
-        self._groups.know(self._info(pod) for pod in self._pending if self.profile_of(pod) is not None)
         self._groups.know(infos)
         return infos
 

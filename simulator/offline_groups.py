@@ -15,7 +15,8 @@ from scheduler.failure import Failure
 from scheduler.framework.pod_groups import Groups, PodGroups, group_key
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Status
-from scheduler.pod_group_cycle import GroupAttempt, Member, Outcome, PodGroupCycle, Watch
+from scheduler.pod_group_cycle import PodGroupCycle
+from scheduler.pod_group_trial import GroupAttempt, Member, Outcome, Watch
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.scheduling_cycle import Attempt

@@ -61,6 +61,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         self._offset: float | None = None
         #: group -> keys of members that PreFilter refused, because siblings were missing or gated
         self._refused: dict[str, set[str]] = {}
+        handle.listers(RESOURCE, CoschedulingPodGroup).add_handler(add=self._group_came)
         handle.listers("Pod").add_handler(add=self._pod_came, update=self._pod_changed)
 
     # --- QueueSort ----------------------------------------------------------------------------------------
@@ -234,7 +235,11 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         if len(self._groups.assigned.of(key)) >= group.spec.min_member:
             spawn(client.patch(group, {"status": {"phase": SCHEDULING}}, "status", "merge"))
 
-    # --- siblings that come -------------------------------------------------------------------------------
+    # --- groups and siblings that come --------------------------------------------------------------------
+
+    def _group_came(self, group: CoschedulingPodGroup) -> None:
+        """Its pods may have been queued before it was known how old it is."""
+        self.handle.resort([pod.key for pod in self._groups.pods(group.key) if not pod.spec.node_name])
 
     def _pod_came(self, pod: Pod) -> None:
         """It may be the one that its siblings waited for."""

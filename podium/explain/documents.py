@@ -125,6 +125,32 @@ class LastDecision(Document, frozen=True):
     attempt: int
 
 
+class GroupMember(Document, frozen=True):
+    """A member of a pod group that does not run."""
+
+    name: str
+    #: fits, unschedulable or gated
+    state: str
+    #: why it does not fit, or what keeps it out
+    text: str = ""
+
+
+class Group(Document, frozen=True):
+    """The pod's group: how many members it needs together, and what each of them waits for."""
+
+    name: str
+    #: members that must start together; 0 for a basic group
+    min_count: int
+    #: members that exist, and those of them that have a node
+    known: int
+    running: int
+    #: members that would get a node now, were the group tried, those that run included
+    fitting: int
+    text: str
+    #: at most `MAX_NAMES` members that do not run, those that do not fit first
+    members: tuple[GroupMember, ...] = ()
+
+
 class Explanation(Document, frozen=True):
     """Why one pod is where it is, or nowhere."""
 
@@ -151,6 +177,7 @@ class Explanation(Document, frozen=True):
     wakes: tuple[Wake, ...] = ()
     #: the best nodes that fit, the best first; the pod's own node is among them wherever it ranks
     scores: tuple[NodeScore, ...] = ()
+    group: Group | None = None
     queue: QueueState | None = None
     last_decision: LastDecision | None = None
 

@@ -19,6 +19,7 @@ from podium.explain.documents import (
     Cause,
     Change,
     Explanation,
+    Group,
     LastDecision,
     NearNode,
     NodeScore,
@@ -27,6 +28,7 @@ from podium.explain.documents import (
     Wake,
 )
 from podium.explain.extenders import Said, add_to_diagnosis, ask_extenders, causes_by_extenders
+from podium.explain.groups import group_of
 from podium.explain.nearest import near_nodes
 from podium.explain.pieces import Pieces, Question, at_once
 from podium.explain.preemption import preemption_of
@@ -58,6 +60,7 @@ class _Found:
     changes: list[Change] = field(default_factory=list)
     preemption: Preemption | None = None
     wakes: list[Wake] = field(default_factory=list)
+    group: Group | None = None
     scores: list[NodeScore] = field(default_factory=list)
     #: all nodes with the highest score
     best: list[str] = field(default_factory=list)
@@ -83,6 +86,7 @@ def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pie
         _explain_placed(cluster, view, pod, found.node, found)
     else:
         yield from _explain_pending(cluster, view, pod, found, patience)
+        _add_group(view, pod, found)
     if pod.metadata.deletion_timestamp is not None:
         found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
         found.state = "terminating"
@@ -266,6 +270,16 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found) -> None:
         found.verdict += "; it is in activeQ and will be tried next to its peers"
 
 
+def _add_group(view: View, pod: Pod, found: _Found) -> None:
+    """Whoever waits for siblings is told so first: that it fits by itself does not help it."""
+    found.group = group_of(view, pod)
+    if found.group is not None:
+        alone = "" if found.state == "gated" else f"; by itself {found.verdict}"
+        found.verdict = found.group.text + alone
+        if found.state == "fits" and found.group.members and found.group.fitting < max(found.group.min_count, 1):
+            found.state = "unschedulable"
+
+
 def _leaving(cluster: Cluster, node: str) -> list[str]:
     info = cluster.cache.nodes.get(node)
     return [pod.key for pod in info.pods.values() if pod.terminating] if info is not None else []
@@ -298,6 +312,7 @@ def _document(cluster: Cluster, pod: Pod, found: _Found) -> Explanation:
         preemption=found.preemption,
         wakes=tuple(found.wakes),
         scores=tuple(found.scores),
+        group=found.group,
         queue=_queue_state(cluster, *queued) if queued is not None else None,
         last_decision=_last_decision(cluster, pod),
     )

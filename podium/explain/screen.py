@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from podium.explain.amounts import listed, plural
-from podium.explain.documents import Explanation, NodeScore
+from podium.explain.documents import Explanation, Group, NodeScore
 
 _COLOURS = {
     "running": "green",
@@ -62,6 +62,8 @@ def _facts(document: Explanation) -> str:
 
 
 def _parts(document: Explanation) -> Iterable[tuple[str, Table]]:
+    if document.group is not None and document.group.members:
+        yield f"Pod group {document.group.name}", _members(document.group)
     if document.causes:
         yield f"Refused by (of {plural(document.node_count, 'node')})", _causes(document)
     if document.nearest:
@@ -84,6 +86,13 @@ def _table(*columns: tuple[str, dict[str, object]], header: bool = True) -> Tabl
     table = Table(box=None, pad_edge=False, show_header=header, header_style="dim")
     for name, options in columns:
         table.add_column(name, **options)  # type: ignore[arg-type]
+    return table
+
+
+def _members(group: Group) -> Table:
+    table = _table(("", {"no_wrap": True}), ("", {"no_wrap": True}), ("", {"overflow": "fold"}), header=False)
+    for member in group.members:
+        table.add_row(member.name, Text(member.state, style=_COLOURS.get(member.state, "red")), Text(member.text))
     return table
 
 

@@ -26,7 +26,7 @@ from scheduler.framework.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from scheduler.framework.pod_groups import PodGroups, group_key
+from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
@@ -34,6 +34,7 @@ from scheduler.queue.in_flight import InFlight, InFlightEvent
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.siblings import SiblingQueue
 from scheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class Observers:
     hint: Callable[[str, str, str, float], None] = _ignore
 
 
-class SchedulingQueue:
+class SchedulingQueue(SiblingQueue):
     """All pending pods of all profiles."""
 
     def __init__(
@@ -155,25 +156,6 @@ class SchedulingQueue:
         self._ready.set()
         return True
 
-    def _let_siblings_in(self, info: PodInfo, event: str) -> None:
-        """The pod may be the one that its group waited for."""
-        key = group_key(info.pod)
-        if not key or self._groups is None:
-            return
-        gated: dict[str, list[QueuedPodInfo]] = {}
-        for uid in self._groups.of(key).pending:
-            item = self._unschedulable.get(uid)
-            if item is not None and item.gated:
-                gated.setdefault(item.gating_plugin, []).append(item)
-        for siblings in gated.values():
-            # One is asked for all that the same plugin keeps out: gangs are large.
-            hooks = self._hooks_of(siblings[0].pod)
-            if hooks is None or hooks.pre_enqueue(siblings[0].pod) is not None:
-                continue
-            for item in siblings:
-                del self._unschedulable[item.uid]
-                self._move_to_active(item, event)
-
     def _move_to_backoff(self, item: QueuedPodInfo, event: str) -> None:
         if self._gate(item, event):
             return
@@ -181,9 +163,12 @@ class SchedulingQueue:
         self._incoming("backoff", event)
         self._ready.set()
 
+    def _pre_enqueue(self, pod: Pod) -> Status | None:
+        hooks = self._hooks_of(pod)
+        return hooks.pre_enqueue(pod) if hooks is not None else None
+
     def _gate(self, item: QueuedPodInfo, event: str) -> bool:
-        hooks = self._hooks_of(item.pod)
-        status = hooks.pre_enqueue(item.pod) if hooks is not None else None
+        status = self._pre_enqueue(item.pod)
         if status is None:
             item.gating_plugin = item.gating_message = ""
             return False
@@ -355,18 +340,6 @@ class SchedulingQueue:
             self._backoff.remove(item.uid)
             self._move_to_active(item, "ForceActivate")
 
-    def resort(self, pods: Iterable[str]) -> None:
-        """QueueSort thinks otherwise of these pods ("namespace/name") now; those in activeQ take their new places."""
-        wanted = set(pods)
-        for item in [i for i in self._active if i.pod_info.key in wanted]:
-            self._active.push(item.uid, item)
-
-    def sit_out(self, pods: Iterable[str]) -> None:
-        """These pods ("namespace/name"), being scheduled now, are to wait until their backoff is over if they fail."""
-        wanted = set(pods)
-        for flying in self._flying.values():
-            flying.sits_out = flying.sits_out or flying.pod_info.key in wanted
-
     # --- popping ------------------------------------------------------------------------------------------
 
     def pop_nowait(self) -> QueuedPodInfo | None:
@@ -396,22 +369,6 @@ class SchedulingQueue:
         if item is not None:
             self._incoming("active", "PopFromBackoffQ")
         return item
-
-    def pop_siblings(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
-        """A popped pod with the other members of its group, wherever they wait, as they arrived; gated ones stay."""
-        assert self._groups is not None, "groups are not scheduled as such"
-        found = []
-        for uid in self._groups.of(group_key(first.pod)).pending:
-            if uid == first.uid:
-                found.append(first)
-                continue
-            item = self._active.remove(uid) or self._backoff.remove(uid)
-            if item is None and uid in self._unschedulable and not self._unschedulable[uid].gated:
-                item = self._unschedulable.pop(uid)
-            if item is not None:
-                self._take_off(item)
-                found.append(item)
-        return found or [first]
 
     async def pop(self) -> QueuedPodInfo | None:
         """Wait for the next pod; None after `close`."""

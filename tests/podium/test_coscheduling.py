@@ -79,7 +79,7 @@ async def test_g04_the_wait_ends_and_takes_the_whole_group_down(api_server: ApiS
         await asyncio.sleep(4)
         assert node_of(api_server, "solo") == "a"
         told = "".join(event["note"] for name in ("p-0", "p-1") for event in events_of(api_server, name))
-        assert 'rejected due to timeout after waiting at plugin "Coscheduling"' in told
+        assert "rejected due to timeout after waiting 5s at plugin Coscheduling" in told
         assert "rejection in Unreserve" in told
         assert places(api_server)["p-0"] == places(api_server)["p-1"] == ""
 

@@ -93,6 +93,27 @@ async def test_a_hopeless_gang_is_tried_as_seldom_as_its_backoff_says(api_server
         assert 5 <= tries <= 10
 
 
+async def test_an_event_that_helps_a_member_wakes_its_gang_at_once(api_server: ApiServer) -> None:
+    store(api_server, node("a", cpu="2"), group(min_count=3))
+    async with podium(api_server, effective()):
+        store(api_server, *(pod(f"p-{i}", of="g") for i in range(3)))
+        await asyncio.sleep(61)
+        store(api_server, node("b", cpu="1"))
+        await until(lambda: all(places(api_server).values()), "the gang runs", 1.0)
+
+
+async def test_the_condition_has_the_name_that_the_servers_version_gives_it(api_server: ApiServer) -> None:
+    api_server.registry.register(
+        Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", subresources=("status",))
+    )
+    newest = group(min_count=2) | {"apiVersion": "scheduling.k8s.io/v1beta1"}
+    store(api_server, node("a"), newest, pod("p-0", of="g"), pod("p-1", of="g"))
+    async with podium(api_server, effective()):
+        await until(lambda: group_condition(api_server)[0] == "True", "the gang runs")
+        (condition,) = api_server.get("podgroups.scheduling.k8s.io", "g")["status"]["conditions"]
+        assert condition["type"] == "PodGroupInitiallyScheduled"
+
+
 async def test_a_gang_that_does_not_fit_keeps_nobody_waiting(api_server: ApiServer) -> None:
     store(api_server, node("a", cpu="2"), group("big", min_count=3), group("fits", min_count=2))
     async with podium(api_server, effective()):

@@ -22,8 +22,12 @@ from scheduler.framework.status import Status, unresolvable
 from scheduler.snapshot.pod_info import PodInfo
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming preemptor")
-#: tries of the whole group in one search; then those that are not in its way are put back, and nobody else
+#: tries of the whole group in one search, fewer for large groups: a search must not hold the scheduler for seconds.
+#: Then those that are not in its way are put back, and nobody else.
 MAX_TRIES = 200
+MIN_TRIES = 8
+#: members placed in all tries together
+MAX_PLACEMENTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,11 @@ class GroupSearch:
         self._ground = ground
         self._groups = Groups(handle)
         self._nodes: dict[str, str] = {}
-        self._tries = 0
+        self._tries_left = MAX_TRIES
 
     def run(self, members: Sequence[PodInfo]) -> GroupPreemption | Status:
         """The victims, and where the members then go; or why preemption does not help."""
+        self._tries_left = min(MAX_TRIES, max(MIN_TRIES, MAX_PLACEMENTS // max(len(members), 1)))
         units = sorted(self._units(), key=Unit.importance)
         if not units:
             return NO_VICTIMS
@@ -132,8 +137,8 @@ class GroupSearch:
         pods = [pod for unit in part for pod in unit.pods]
         in_the_way = set(self._nodes.values())
         self._ground.put_back(pods)
-        self._tries += 1
-        if self._tries > MAX_TRIES:
+        self._tries_left -= 1
+        if self._tries_left < 0:
             fits = not any(pod.pod.spec.node_name in in_the_way for pod in pods)
         else:
             answer = self._ground.place()

@@ -16,7 +16,7 @@ _EXAMPLE = re.compile(r"^```\n\$ podium ([^\n]+)\n(.*?)^```$", re.MULTILINE | re
 
 
 def examples() -> Iterator[Any]:
-    for name in ("explain.md", "what-if.md"):
+    for name in ("explain.md", "what-if.md", "gangs.md"):
         for command, shown in _EXAMPLE.findall((ROOT / "docs" / name).read_text()):
             if not command.startswith("replay"):
                 yield pytest.param(command.split(), shown, id=command)
