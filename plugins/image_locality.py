@@ -19,7 +19,6 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import MAX_NODE_SCORE, Scope, ScorePlugin
 from scheduler.snapshot.columns import Codes, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 MEBIBYTE = 1024 * 1024
@@ -83,12 +82,6 @@ class ImageIndex:
         for name, size in sizes.items():
             self.images.setdefault(name, Image(size)).add(row)
         self._names[row] = list(sizes)
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Images are what nodes report, whatever pods run."""
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Images are what nodes report, whatever pods run."""
 
 
 class ImageLocality(ScorePlugin):

@@ -18,7 +18,7 @@ from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterR
 from scheduler.framework.status import SKIP, Code, Status
 from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo, PodShape
+from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
@@ -41,12 +41,6 @@ class FeatureIndex:
             self._declared[row] = features
         for feature in features:
             self._rows.setdefault(feature, set()).add(row)
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Pods declare nothing."""
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Pods declare nothing."""
 
     def rows_with(self, features: frozenset[str]) -> set[int]:
         """Rows that declare all of these features (at least one is asked for)."""

@@ -190,8 +190,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def _is_device_backed(self, resource: str) -> bool:
-        """Hints have no cycle state, so they ask the device classes."""
-        if not self.handle.gate("DRAExtendedResource") or not pod_requests.is_extended_resource(resource):
+        """Hints have no cycle state, so they ask the device classes.
+
+        The names that classes give by themselves are in Kubernetes' own domain: no extended resources by name.
+        """
+        if not self.handle.gate("DRAExtendedResource") or resource in NATIVE:
             return False
         return any(
             resource in (device_class.spec.extended_resource_name, DEVICE_CLASS_PREFIX + device_class.metadata.name)

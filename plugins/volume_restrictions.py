@@ -146,6 +146,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """Refuse nodes where a disk is taken, and all nodes while somebody else uses a ReadWriteOncePod claim."""
 
     name = "VolumeRestrictions"
+    fewer_pods_help = True
     code = Code.UNSCHEDULABLE
     events = (
         on(EventResource.POD, Action.DELETE, hint=disk_or_claim_freed),

@@ -1,4 +1,7 @@
-"""What every command that decides needs: the configuration of --config and --feature-gates, and the plugins."""
+"""What every command that decides needs: the configuration of --config and --feature-gates, and the plugins.
+
+The plugins are imported where a configuration is read: a command that asks somebody else need not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from config.defaults import default_configuration, in_tree_points
-from config.feature_gates import parse as parse_gates
-from config.load import load
-from config.types import Configuration, KnownPlugins
-from plugins.registry import Registry
+if TYPE_CHECKING:
+    from config.types import Configuration, KnownPlugins
+    from plugins.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,13 @@ class Effective:
     @property
     def known_plugins(self) -> KnownPlugins:
         """Every plugin that a configuration may name, with the extension points it takes part in."""
-        return cast("KnownPlugins", {**in_tree_points(), **self.registry})
+        return _known(self.registry)
+
+
+def _known(registry: Registry) -> KnownPlugins:
+    from config.defaults import in_tree_points
+
+    return cast("KnownPlugins", {**in_tree_points(), **registry})
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +44,15 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_configuration(args: argparse.Namespace) -> Effective:
     """Raises ConfigError with every problem; warnings go to stderr."""
+    from config.defaults import default_configuration
+    from config.feature_gates import parse as parse_gates
+    from config.load import load
+    from plugins.registry import Registry
+
     gates, warnings = parse_gates(args.feature_gates)
     registry = Registry()
     if args.config:
-        known = cast("KnownPlugins", {**in_tree_points(), **registry})
-        loaded = load(args.config, known_plugins=known, gates=gates)
+        loaded = load(args.config, known_plugins=_known(registry), gates=gates)
         configuration, warnings = loaded.configuration, (*warnings, *loaded.warnings)
     else:
         configuration = default_configuration(gates)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from rich.table import Table
+
 from kube.api.volumes import SELECTED_NODE
 from podium.demo_workload import SPREAD_APP, STATEFUL_APP, URGENT, ZONE
 from simulator.apiserver.watch_cache import Event
@@ -62,6 +64,10 @@ class Highlights:
         found = (self._preemption(), self._spread(), self._volume())
         titles = ("preemption", "zone spread", "volume")
         return [(title, text) for title, text in zip(titles, found, strict=True) if text]
+
+    def table(self) -> Table | None:
+        """The nodes themselves are what there is to see."""
+        return None
 
     def _preemption(self) -> str:
         if not self._victims or URGENT not in self._bound:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -18,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from kube.api.core import Pod
-from podium.demo_highlights import Highlights
 from podium.tables import node_table
 from podium.wiring import PODS, Service
 from simulator.apiserver.watch_cache import Event
@@ -28,12 +27,25 @@ from simulator.offline import NodeResult
 _MOMENT = 0.5
 
 
+class Story(Protocol):
+    """What a demo points at besides the figures."""
+
+    def stop(self) -> None:
+        """Follow no longer."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """(title, text) of what there is to point at."""
+
+    def table(self) -> Table | None:
+        """What is shown in place of the nodes; None for the nodes."""
+
+
 class DemoReport:
     """Counts what happens."""
 
-    def __init__(self, service: Service, cluster: Cluster) -> None:
+    def __init__(self, service: Service, cluster: Cluster, story: Story) -> None:
         self._service = service
-        self.highlights = Highlights(cluster)
+        self.story = story
         self._unfollow = cluster.server.store.listen("pods", self._on_pod)
         self._created_at: dict[str, float] = {}
         self.latencies: list[float] = []
@@ -45,7 +57,7 @@ class DemoReport:
 
     def stop(self) -> None:
         """Count no more."""
-        self.highlights.stop()
+        self.story.stop()
         self._unfollow()
 
     def _on_pod(self, event: Event) -> None:
@@ -99,7 +111,7 @@ class DemoReport:
         """The final screen."""
         console = Console(highlight=False)
         console.print(Panel(self._summary(), title="podium demo", title_align="left", border_style="green"))
-        console.print(node_table(self._nodes()))
+        console.print(self.story.table() or node_table(self._nodes()))
         reasons = self._reasons()
         if reasons:
             console.print()
@@ -123,7 +135,7 @@ class DemoReport:
             table.add_row(
                 "cycle", f"median [bold]{sorted(cycles)[len(cycles) // 2] * 1e6:,.0f}[/] µs, every node scored"
             )
-        for title, text in self.highlights.lines():
+        for title, text in self.story.lines():
             table.add_row(title, text)
         return table
 

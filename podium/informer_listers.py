@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kube.api.custom import custom_resource, is_custom_name
@@ -19,7 +19,7 @@ from kube.api.meta import ApiObject
 from kube.api.resources import RESOURCES
 from kube.client.discovery import Discovery
 from kube.client.errors import ApiError
-from kube.client.indexer import Indexer, object_key
+from kube.client.indexer import Indexer, IndexerLister
 from kube.client.informer import InformerFactory, SharedInformer
 from kube.client.rest import Client
 
@@ -30,31 +30,12 @@ LOOK_AGAIN = 60.0
 _TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES if not resource.custom}
 
 
-class InformerLister:
+class InformerLister(IndexerLister):
     """A lister of one resource, and its events. Empty and silent for what the API server does not have."""
 
     def __init__(self, indexer: Indexer[Any], informer: SharedInformer[Any] | None = None) -> None:
-        self._indexer = indexer
+        super().__init__(indexer)
         self._informer = informer
-        self._indexes: set[str] = set()
-
-    def get(self, name: str, namespace: str = "") -> Any | None:
-        """The object, or None."""
-        return self._indexer.get(object_key(namespace, name))
-
-    def list(self) -> Iterable[Any]:
-        """All objects."""
-        return self._indexer.list()
-
-    def by_index(self, index: str, value: str) -> Iterable[Any]:
-        """Objects for which the index function yields `value`."""
-        return self._indexer.by_index(index, value)
-
-    def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
-        """Keep an index; adding the same name again changes nothing."""
-        if index not in self._indexes:
-            self._indexes.add(index)
-            self._indexer.add_index(index, function)
 
     def add_handler(
         self,
@@ -66,11 +47,6 @@ class InformerLister:
         """Call these on news; what is there already is told as adds."""
         if self._informer is not None:
             self._informer.add_handler(add=add, update=update, delete=delete)
-
-    @property
-    def version(self) -> int:
-        """Counts changes of the objects."""
-        return self._indexer.version
 
 
 class InformerListers:

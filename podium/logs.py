@@ -82,9 +82,9 @@ class Verbosity(logging.Filter):
 
 
 def set_up(verbosity: int, files: Iterable[str] = (), form: str = "text") -> None:
-    """0 to 3: what an operator wants to read; 4: everything but scores; 10: the scores of each plugin and node too.
+    """Below 0: warnings; 0 to 3: what an operator wants to read; 4: everything but scores; 10: the scores too.
 
-    `files`: `PATTERN=N` of --vmodule; ConfigError for anything else.
+    Scores are those of each plugin and node. `files`: `PATTERN=N` of --vmodule; ConfigError for anything else.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else KlogFormatter())
@@ -118,6 +118,8 @@ def _patterns(files: Iterable[str]) -> dict[str, int]:
 def _level(verbosity: int) -> int:
     if verbosity >= 10:
         return SCORES
+    if verbosity < 0:
+        return logging.WARNING
     return logging.DEBUG if verbosity >= 4 else logging.INFO
 
 

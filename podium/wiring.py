@@ -246,6 +246,14 @@ class Service:
         return event
 
     async def _patch_status(self, pod: Pod, patch: dict[str, Any]) -> None:
+        started, result = time.perf_counter(), "error"
+        try:
+            await self._patch_unless_bound(pod, patch)
+            result = "success"
+        finally:
+            self.metrics.called("pod_status_patch", result, time.perf_counter() - started)
+
+    async def _patch_unless_bound(self, pod: Pod, patch: dict[str, Any]) -> None:
         """Only over the pod as it was seen: once somebody has bound it, it is scheduled, whatever we wanted to say."""
         meta = pod.metadata
         version = meta.resource_version

@@ -100,6 +100,12 @@ class Metrics:
         self.preemption_execution = self._counter(
             "preemption_goroutines_execution_total", "Evictions of all victims of a preemption", "result"
         )
+        self._groups()
+        self._calls()
+        self._own()
+
+    def _groups(self) -> None:
+        """Of pod groups."""
         self.group_attempts = self._counter(
             "podgroup_schedule_attempts_total", "Attempts to schedule pod groups, by result", "result", "profile"
         )
@@ -110,7 +116,34 @@ class Metrics:
         self.group_algorithm_duration = self._histogram(
             "podgroup_scheduling_algorithm_duration_seconds", "Pod group scheduling algorithm latency", _ATTEMPT
         )
-        self._own()
+
+    def _calls(self) -> None:
+        """Of writes beside the scheduling cycle."""
+        self.api_calls = self._counter(
+            "async_api_call_execution_total", "Writes beside the scheduling cycle", "call_type", "result"
+        )
+        self.api_call_duration = self._histogram(
+            "async_api_call_execution_duration_seconds",
+            "Latency of writes beside the scheduling cycle",
+            _ATTEMPT,
+            "call_type",
+            "result",
+        )
+        self.pending_api_calls = self._gauge(
+            "pending_async_api_calls", "Writes beside the scheduling cycle that wait", "call_type"
+        )
+        self._never_written()
+
+    def _never_written(self) -> None:
+        """Of parts that podium has not (docs/metrics.md): dashboards for kube-scheduler find the names all the same."""
+        hint = exponential(0.00001, 2, 12)
+        self._counter("batch_attempts_total", "Never written: podium keeps answers per pod shape", "profile", "result")
+        self._counter("batch_cache_flushed_total", "Never written, as above", "profile", "reason")
+        self._histogram("get_node_hint_duration_seconds", "Never written, as above", hint, "hinted", "profile")
+        self._histogram("store_schedule_results_duration_seconds", "Never written, as above", hint, "profile")
+        text = "Never written: volumes are kept in the informers' own stores"
+        self._counter("binder_cache_requests_total", text, "operation", prefix="scheduler_volume_")
+        self._counter("scheduling_stage_error_total", text, "operation", prefix="scheduler_volume_")
 
     def _own(self) -> None:
         """podium's own series."""
@@ -125,6 +158,10 @@ class Metrics:
         self.cache_corrections = self._counter(
             "cache_corrections_total", "Times the cache was corrected from the informer", prefix="podium_"
         )
+        self.dropped_in_flight_events = self._counter(
+            "inflight_events_dropped_total", "Cluster events dropped at the bound of those kept for pods in flight",
+            prefix="podium_",
+        )  # fmt: skip
         self.dropped_patches = self._counter(
             "status_patches_dropped_total", "Status patches given up at the bound of their queue", prefix="podium_"
         )
@@ -155,6 +192,11 @@ class Metrics:
         self.preemption_victims.observe(victims)
         self.preemption_duration.labels(result).observe(seconds)
         self.preemption_execution.labels(result).inc()
+
+    def called(self, call_type: str, result: str, seconds: float) -> None:
+        """A write beside the scheduling cycle has ended ("success" or "error")."""
+        self.api_calls.labels(call_type, result).inc()
+        self.api_call_duration.labels(call_type, result).observe(seconds)
 
     def plugin_counter(self, profile: str) -> Callable[[str, str], None]:
         """(plugin, extension point) -> counted, for one profile."""

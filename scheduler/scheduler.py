@@ -93,8 +93,8 @@ class Scheduler:
         self._asking = False
         #: (plugin, profile) of the unschedulable_pods series there are
         self._refusing: set[tuple[str, str]] = set()
-        #: corrections of the cache that the metric counts already
-        self._corrections = 0
+        #: corrections of the cache, and events dropped by the queue, that the metrics count already
+        self._corrections = self._dropped = 0
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -358,9 +358,12 @@ class Scheduler:
         self._update_unschedulable()
         self.metrics.cache_corrections.inc(self.cache.corrections - self._corrections)
         self._corrections = self.cache.corrections
+        self.metrics.dropped_in_flight_events.inc(self.queue.dropped_events() - self._dropped)
+        self._dropped = self.queue.dropped_events()
         self.metrics.cache_size.labels("nodes").set(self.cache.node_count())
         self.metrics.cache_size.labels("pods").set(len(self.cache.pods))
         self.metrics.cache_size.labels("assumed_pods").set(len(self.cache.assumed))
+        self.metrics.pending_api_calls.labels("pod_status_patch").set(self._parts.patches.pending)
         self.metrics.in_flight_events.labels("").set(self.queue.in_flight_events())
         self.metrics.goroutines.labels("binding").set(len(self._binds))
 

@@ -93,6 +93,11 @@ class StatusPatches:
         """Nothing waits and nothing is being sent."""
         return not self._waiting and not self._sending
 
+    @property
+    def pending(self) -> int:
+        """How many wait or are being sent."""
+        return len(self._waiting) + len(self._sending)
+
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:

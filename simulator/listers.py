@@ -9,35 +9,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kube.api.meta import ApiObject
-from kube.client.indexer import Indexer, object_key
+from kube.client.indexer import Indexer, IndexerLister
 from simulator.load import ClusterObjects
 
 
-class ObjectLister:
+class ObjectLister(IndexerLister):
     """A lister of one kind."""
 
     def __init__(self, objects: Iterable[Any] = ()) -> None:
-        self.indexer: Indexer[Any] = Indexer()
+        super().__init__(Indexer())
         self.indexer.replace(objects)
-        self._indexes: set[str] = set()
-
-    def get(self, name: str, namespace: str = "") -> Any | None:
-        """The object, or None."""
-        return self.indexer.get(object_key(namespace, name))
-
-    def list(self) -> Iterable[Any]:
-        """All objects."""
-        return self.indexer.list()
-
-    def by_index(self, index: str, value: str) -> Iterable[Any]:
-        """Objects for which the index function yields `value`."""
-        return self.indexer.by_index(index, value)
-
-    def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
-        """Keep an index; adding the same name again changes nothing."""
-        if index not in self._indexes:
-            self._indexes.add(index)
-            self.indexer.add_index(index, function)
 
     def add_handler(
         self,
@@ -50,11 +31,6 @@ class ObjectLister:
         if add is not None:
             for obj in self.indexer.list():
                 add(obj)
-
-    @property
-    def version(self) -> int:
-        """Counts changes of the objects."""
-        return self.indexer.version
 
 
 class ObjectListers:

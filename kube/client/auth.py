@@ -50,7 +50,8 @@ class TokenSource(Protocol):
 class FixedToken:
     """A token, or user and password, that never changes; or none at all."""
 
-    value: str | None = None
+    # Not in its repr: that may end up in a log.
+    value: str | None = field(default=None, repr=False)
 
     async def authorization(self) -> str | None:
         """The one there is."""

@@ -7,7 +7,7 @@ Keys are `namespace/name`, or `name` for cluster-scoped objects.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kube.api.meta import ApiObject
 
@@ -120,3 +120,34 @@ class Indexer(Generic[T]):
                 bucket.pop(key, None)
                 if not bucket:
                     del index[value]
+
+
+class IndexerLister:
+    """Reads an indexer, for those who must not change what is in it."""
+
+    def __init__(self, indexer: Indexer[Any]) -> None:
+        self.indexer = indexer
+        self._indexes: set[str] = set()
+
+    def get(self, name: str, namespace: str = "") -> Any | None:
+        """The object, or None."""
+        return self.indexer.get(object_key(namespace, name))
+
+    def list(self) -> Iterable[Any]:
+        """All objects."""
+        return self.indexer.list()
+
+    def by_index(self, index: str, value: str) -> Iterable[Any]:
+        """Objects for which the index function yields `value`."""
+        return self.indexer.by_index(index, value)
+
+    def add_index(self, index: str, function: Callable[[Any], Iterable[str]]) -> None:
+        """Keep an index; adding the same name again changes nothing."""
+        if index not in self._indexes:
+            self._indexes.add(index)
+            self.indexer.add_index(index, function)
+
+    @property
+    def version(self) -> int:
+        """Counts changes of the objects."""
+        return self.indexer.version

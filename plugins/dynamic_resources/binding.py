@@ -17,6 +17,7 @@ from kube.api.resource import ResourceClaim
 from plugins.dynamic_resources import pod_claims
 from plugins.dynamic_resources.extended import IN_MEMORY_NAME
 from plugins.dynamic_resources.manager import Manager
+from plugins.dynamic_resources.metrics import ERROR, FAILED, SUCCESS, TIMEOUT, DeviceMetrics
 from plugins.dynamic_resources.state import DevicesState, with_allocation
 from plugins.dynamic_resources.writes import ClaimWriteError, ClaimWriter
 from scheduler.framework.cluster_event import Action, ClusterEvent, EventResource
@@ -31,6 +32,7 @@ class Binding:
     """What happens to the claims of a pod whose node is decided."""
 
     def __init__(self, handle: Handle, manager: Manager, writer: ClaimWriter, binding_timeout: float) -> None:
+        self._metrics = DeviceMetrics(handle)
         self._handle = handle
         self._manager = manager
         self._writer = writer
@@ -134,12 +136,21 @@ class Binding:
     async def _bind_extended(self, state: DevicesState, reserved: ResourceClaim, pod: Pod) -> None:
         """The claim is created, allocated like any other, and its name told to the kubelet."""
         with self._in_flight_until_done(reserved):
-            created = state.extended_written = await self._writer.create_extended(reserved)
+            created = state.extended_written = await self._create_extended(reserved)
             written = await self._writer.reserve(pod, created, reserved.status.allocation)
             state.extended_written = written
             await self._writer.wait_until_known(written)
             self._manager.touch(self._manager.claims.assume(written))
         await self._writer.report_extended(pod, written, state.mappings)
+
+    async def _create_extended(self, reserved: ResourceClaim) -> ResourceClaim:
+        try:
+            created = await self._writer.create_extended(reserved)
+        except Exception:
+            self._metrics.claim_created(succeeded=False)
+            raise
+        self._metrics.claim_created(succeeded=True)
+        return created
 
     @contextmanager
     def _in_flight_until_done(self, reserved: ResourceClaim | None) -> Iterator[None]:
@@ -161,12 +172,22 @@ class Binding:
             return
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.event(pod, None, "Normal", "BindingConditionsPending", "Scheduling", note)
+        drivers = [driver for claim in claims for driver in pod_claims.drivers_with_conditions(claim)]
+        clock = asyncio.get_running_loop().time
+        started, outcome = clock(), ERROR
         try:
             async with asyncio.timeout(self._timeout):
                 while not self._are_ready(claims):  # noqa: ASYNC110 - facts A4: at once and every 5 s
                     await asyncio.sleep(CONDITION_POLL)
+            outcome = SUCCESS
         except TimeoutError:
+            outcome = TIMEOUT
             raise ClaimWriteError("device binding timeout") from None
+        except ClaimWriteError:
+            outcome = FAILED
+            raise
+        finally:
+            self._metrics.conditions_ended(drivers, outcome, clock() - started)
 
     def _are_ready(self, claims: list[ResourceClaim]) -> bool:
         newest = [self._manager.claims.get(c.metadata.namespace, c.metadata.name) or c for c in claims]

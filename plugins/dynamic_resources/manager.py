@@ -30,7 +30,6 @@ from plugins.dynamic_resources.pools import Pool, SliceIndex
 from scheduler.framework.handle import Handle, Lister
 from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
 
 #: claims of how many different specs have their answers kept
@@ -106,12 +105,6 @@ class Manager:
             self._pools.pop(node.name, None)
         elif len(self._pools) > 2 * self._snapshot.count + 64:
             self._pools.clear()
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Devices are held by claims, not by pods."""
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Devices are held by claims, not by pods."""
 
     # --- asked by plugins ----------------------------------------------------------------------------------------
 

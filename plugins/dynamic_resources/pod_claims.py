@@ -125,6 +125,11 @@ def _is_about(status: AllocatedDeviceStatus, result: DeviceRequestAllocationResu
     )
 
 
+def drivers_with_conditions(claim: ResourceClaim) -> set[str]:
+    """The drivers that have to make allocated devices ready."""
+    return {result.driver for result in _with_conditions(claim)}
+
+
 def has_binding_conditions(claim: ResourceClaim) -> bool:
     """Whether some allocated device has to be made ready for the node first."""
     return bool(_with_conditions(claim))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes, Snapshot
 
 #: the resources that nearly every node offers and every pod is scored by
@@ -88,12 +87,6 @@ class Capacities:
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
         """The next question finds the columns written and a new epoch."""
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Pods do not change what a node offers."""
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Pods do not change what a node offers."""
 
     def of(self, nodes: Nodes, resource: str) -> Capacity:
         """The capacity of the view's nodes."""

@@ -6,17 +6,20 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
-from podium import demo_workload
+from podium import demo_devices, demo_workload
 from podium.commands.cluster import interrupted
 from podium.configuration import Effective, add_config_arguments, read_configuration
+from podium.demo_device_story import DeviceStory
+from podium.demo_highlights import Highlights
 from podium.demo_report import DemoReport, Progress
 from podium.logs import set_up
 from podium.output import fail
@@ -28,9 +31,18 @@ from simulator.controllers.manager import Settings
 
 #: the demo waits this long for something to happen before it settles for what is bound, seconds
 QUIET = 1.5
-#: volumes take a moment to be made, so that one can see who waits for whom
-SETTINGS = Settings(provisioning_delay=0.3)
+#: volumes and devices take a moment to be made, so that one can see who waits for whom
+SETTINGS = Settings(provisioning_delay=0.3, device_delay=0.2)
+MOMENT = 0.5
 _BATCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is created at once, and for how long nothing must happen before it counts as settled, in seconds."""
+
+    objects: list[dict[str, Any]]
+    quiet: float = QUIET
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -55,10 +67,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--stretch", type=positive, metavar="N", help="let each task live N times as long (default: fills the nodes)"
     )
+    parser.add_argument(
+        "--devices", action="store_true", help="GPUs as devices instead: claims, a driver, and who gets which"
+    )
     parser.add_argument("--gpu-share", action="store_true", help="let the tasks of the trace share GPUs")
     parser.add_argument(
         "--picture", default="podium-trace.svg", metavar="FILE", help="SVG of the replay (default: podium-trace.svg)"
     )
+    parser.add_argument("-v", "--v", dest="verbosity", type=int, default=-1, metavar="N", help="also show the log")
     parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
     parser.add_argument("--page-port", type=int, default=0, metavar="N", help="port of the page (default: any)")
@@ -69,9 +85,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Show the whole way of a pod; 0 when every pod that can fit is bound."""
-    set_up(-1)
+    set_up(args.verbosity)
     if bool(args.trace) != bool(args.trace_nodes):
         return fail("--trace and --trace-nodes: expected both, or neither", 2)
+    if args.devices and (args.trace or args.filename):
+        return fail("--devices: has a workload of its own; expected no --trace and no -f", 2)
     return run_loop(demo(args, read_configuration(args)))
 
 
@@ -91,12 +109,12 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
         return await demo_trace.replay(args, effective, partial(serving, page_port=args.page_port))
     stages = _stages(args)
     async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:
-        for name, template in demo_workload.nodes(args.nodes):
+        for name, template in (demo_devices if args.devices else demo_workload).nodes(args.nodes):
             cluster.add_node(template, name)
         async with serving(cluster, effective, args.seed, args.page_port) as service:
-            report = DemoReport(service, cluster)
-            for objects in stages:
-                await _push(cluster, objects, report)
+            report = DemoReport(service, cluster, DeviceStory(cluster) if args.devices else Highlights(cluster))
+            for stage in stages:
+                await _push(cluster, stage, report)
                 report.stage_over()
             report.print()
             if args.keep:
@@ -122,16 +140,18 @@ async def serving(cluster: Cluster, effective: Effective, seed: int, page_port: 
             await running
 
 
-def _stages(args: argparse.Namespace) -> list[list[dict[str, Any]]]:
+def _stages(args: argparse.Namespace) -> list[Stage]:
     """What is created, in stages: each waits until the one before has settled."""
     if args.filename:
         from podium.manifests import objects_for_cluster
 
-        return [objects_for_cluster(args.filename)]
-    return [
-        [*demo_workload.foundation(), *demo_workload.workloads(args.pods, args.nodes)],
-        demo_workload.urgent(args.nodes),
-    ]
+        return [Stage(objects_for_cluster(args.filename))]
+    if args.devices:
+        begun = [*demo_devices.foundation(), *demo_devices.workloads(args.nodes)]
+        # The latecomers are there to wait for what the job holds.
+        return [Stage(begun, MOMENT), Stage(demo_devices.latecomers(args.nodes), demo_devices.NIGHTLY_SECONDS + QUIET)]
+    begun = [*demo_workload.foundation(), *demo_workload.workloads(args.pods, args.nodes)]
+    return [Stage(begun), Stage(demo_workload.urgent(args.nodes))]
 
 
 def _write_kubeconfig(cluster: Cluster) -> Path:
@@ -140,15 +160,15 @@ def _write_kubeconfig(cluster: Cluster) -> Path:
     return path
 
 
-async def _push(cluster: Cluster, objects: Iterable[dict[str, Any]], report: DemoReport) -> None:
+async def _push(cluster: Cluster, stage: Stage, report: DemoReport) -> None:
     """Create everything, and wait until nothing happens any more."""
     with Progress(report) as progress:
-        for i, obj in enumerate(objects):
+        for i, obj in enumerate(stage.objects):
             cluster.server.create(obj)
             if i % _BATCH == 0:
                 progress.update()
                 await asyncio.sleep(0)
-        while not report.settled(QUIET):
+        while not report.settled(stage.quiet):
             progress.update()
             await asyncio.sleep(0.05)
 

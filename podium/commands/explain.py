@@ -36,15 +36,17 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation; 1 where there is no such pod or nobody to ask, 2 for bad input."""
-    from podium.explain.sources import NoSuchPodError, UnreachableError, from_cluster, from_files, from_server
+    from podium.explain.asking import NoSuchPodError, UnreachableError, from_server
 
     namespace, name = _pod_name(args)
     documents: Sequence[Any]
     try:
         if args.filename:
+            from podium.explain.sources import from_files
+
             documents = from_files(args.filename, read_configuration(args), namespace, name, any_name=not args.config)
         elif args.from_cluster or (args.kubeconfig and not args.server):
-            documents = from_cluster(args.kubeconfig, read_configuration(args), namespace, name)
+            documents = _from_cluster(args, namespace, name)
         elif args.server:
             documents = from_server(args.server, namespace, name)
         else:
@@ -56,13 +58,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _whoever_answers(args: argparse.Namespace, namespace: str, name: str) -> Sequence[Any]:
-    from podium.explain.sources import UnreachableError, from_cluster, from_server
+    from podium.explain.asking import UnreachableError, from_server
 
     try:
         return from_server(DEFAULT_SERVER, namespace, name)
     except UnreachableError as problem:
         print(f"{problem}; reading the cluster instead", file=sys.stderr)
-        return from_cluster(args.kubeconfig, read_configuration(args), namespace, name)
+        return _from_cluster(args, namespace, name)
+
+
+def _from_cluster(args: argparse.Namespace, namespace: str, name: str) -> Sequence[Any]:
+    from podium.explain.sources import from_cluster
+
+    return from_cluster(args.kubeconfig, read_configuration(args), namespace, name)
 
 
 def _pod_name(args: argparse.Namespace) -> tuple[str, str]:

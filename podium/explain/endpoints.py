@@ -1,6 +1,7 @@
 """The endpoints that answer why: /explain, /queue, /nodes and /decisions, as JSON (docs/explain.md has the schema).
 
-Added to the service's HTTP server. Read-only; each answer is one state of the scheduler, taken in one go on its loop.
+Added to the service's HTTP server. Read-only. An explanation is worked out in pieces, between which scheduling goes on;
+one at a time, so that many questions are no more of a burden than one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from aiohttp import web
 
 from kube.api.core import Pod
 from podium.explain.amounts import amount
-from podium.explain.documents import Explanations
-from podium.explain.explain import explain, time_text
+from podium.explain.documents import Explanation, Explanations
+from podium.explain.explain import explaining, time_text
+from podium.explain.pieces import in_slices
 from podium.explain.reasons import ReasonCollector, last_messages, message_of, reasons_of
 from podium.explain.sources import no_such_pod
 from podium.explain.view import Cluster
@@ -27,6 +29,9 @@ from scheduler.snapshot.pod_info import PodInfo
 
 #: pods explained by one request without a name
 MAX_EXPLAINED = 100
+#: seconds that a search for victims may take, and explanations that may wait for their turn
+PATIENCE = 0.5
+MAX_WAITING = 32
 #: items of other lists, where ?limit= does not say otherwise
 DEFAULT_LIMIT = 1_000
 MAX_LIMIT = 100_000
@@ -51,6 +56,8 @@ class Endpoints:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._turn = asyncio.Lock()
+        self._waiting = 0
 
     def _cluster(self) -> Cluster:
         scheduler = self._service.scheduler
@@ -71,16 +78,25 @@ class Endpoints:
         if pod is None:
             keys = [each.key for each in indexer.list()]
             return web.Response(status=404, text=no_such_pod(namespace, name, keys) + "\n")
-        return _json(explain(self._cluster(), pod))
+        return _json(await self._explained(pod))
+
+    async def _explained(self, pod: Pod) -> Explanation:
+        if self._waiting >= MAX_WAITING:
+            text = f"{MAX_WAITING} questions wait for an answer\n"
+            raise web.HTTPServiceUnavailable(text=text, headers={"Retry-After": "2"})
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await in_slices(explaining(self._cluster(), pod, PATIENCE))
+        finally:
+            self._waiting -= 1
 
     async def explain_pending(self, request: web.Request) -> web.Response:
         """The same for every pending pod, of the first pools first; `more` counts those left out."""
         pending = self._service.scheduler.queue.pending_pods()
         explained = []
         for item, _ in pending[:MAX_EXPLAINED]:
-            explained.append(explain(self._cluster(), item.pod))
-            # Scheduling goes on between two answers.
-            await asyncio.sleep(0)
+            explained.append(await self._explained(item.pod))
         return _json(Explanations(pods=tuple(explained), more=max(len(pending) - MAX_EXPLAINED, 0)))
 
     async def queue(self, request: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """Explain one pod: find out where it stands, ask the engine, and put the answers into one document.
 
-Synchronous and without consequences: nothing is scheduled, evicted or measured. Live, it runs on the scheduler's
-event loop in one go, so what it sees is one state of the cluster.
+Without consequences: nothing is scheduled, evicted or measured. Live, it runs on the scheduler's event loop in pieces,
+each of which sees one state of the cluster.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from podium.explain.documents import (
     LastDecision,
     NearNode,
     NodeScore,
-    PodName,
     Preemption,
     QueueState,
     Wake,
 )
 from podium.explain.groups import group_of
 from podium.explain.nearest import near_nodes
+from podium.explain.pieces import Pieces, at_once
+from podium.explain.preemption import preemption_of
 from podium.explain.view import Cluster, View
 from podium.explain.wakes import wakes_of
-from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.runtime import Feasibility
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.snapshot.pod_info import PodInfo, uid_of
 
 #: nodes in a table of scores
 BEST = 5
+#: members of a group that a running podium tries for an explanation: it schedules nobody meanwhile
+LIVE_MEMBERS = 200
 
 
 @dataclass(slots=True)
@@ -62,26 +64,31 @@ class _Found:
 
 
 def explain(cluster: Cluster, pod: Pod) -> Explanation:
-    """Why the pod is where it is, or nowhere."""
+    """Why the pod is where it is, or nowhere; at once."""
+    return at_once(explaining(cluster, pod))
+
+
+def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pieces[Explanation]:
+    """The same in pieces. `patience`: seconds that a search for victims may take, None for all the time it needs."""
     found = _Found(node=pod.spec.node_name or None, node_count=cluster.cache.node_count())
-    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     found.profile = cluster.profile_of(pod)
     if found.profile is None:
         found.state, found.verdict = "foreign", verdict.foreign(pod, cluster.frameworks)
         if found.node is not None:
             found.state = "running"
             found.verdict = f'it is on {found.node}, where scheduler "{pod.spec.scheduler_name}" put it'
-        return _document(cluster, pod, found, queued)
+        return _document(cluster, pod, found)
     view = View(cluster.frameworks[found.profile], cluster.cache)
     if found.node is not None:
         _explain_placed(cluster, view, pod, found)
     else:
-        _explain_pending(cluster, view, pod, found, queued)
-        _add_group(view, pod, found)
+        yield from _explain_pending(cluster, view, pod, found, patience)
+        yield
+        _add_group(view, pod, found, LIVE_MEMBERS if patience is not None else None)
     if pod.metadata.deletion_timestamp is not None:
         found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
         found.state = "terminating"
-    return _document(cluster, pod, found, queued)
+    return _document(cluster, pod, found)
 
 
 # --- placed ---------------------------------------------------------------------------------------------------------
@@ -133,9 +140,7 @@ def _scores(view: View, asked: Feasibility, own: str = "") -> tuple[list[NodeSco
 # --- pending --------------------------------------------------------------------------------------------------------
 
 
-def _explain_pending(
-    cluster: Cluster, view: View, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None
-) -> None:
+def _explain_pending(cluster: Cluster, view: View, pod: Pod, found: _Found, patience: float | None) -> Pieces[None]:
     status = view.engine.run_pre_enqueue(pod)
     if status is not None:
         found.state, found.message = "gated", status.message
@@ -143,7 +148,9 @@ def _explain_pending(
         found.wakes = wakes_of(view.engine, {status.plugin})
         return
     info = view.info(pod)
-    asked = view.feasibility(info)
+    view.now(info)
+    yield
+    asked = view.now(info)
     if asked.error is not None:
         found.state, found.message = "error", asked.error.message
         found.verdict = f"judging it ends in an error: {asked.error.message}"
@@ -153,9 +160,9 @@ def _explain_pending(
     if len(rows):
         _explain_fitting(view, asked, found)
     else:
-        _explain_refused(view, asked, info, found)
+        yield from _explain_refused(view, info, found, patience)
     _add_extenders(view, pod, found)
-    _add_waiting(cluster, pod, found, queued)
+    _add_waiting(cluster, pod, found)
 
 
 def _explain_fitting(view: View, asked: Feasibility, found: _Found) -> None:
@@ -166,41 +173,23 @@ def _explain_fitting(view: View, asked: Feasibility, found: _Found) -> None:
     found.verdict = verdict.fits(found.scores, found.best, found.feasible, found.node_count, only)
 
 
-def _explain_refused(view: View, asked: Feasibility, info: PodInfo, found: _Found) -> None:
+def _explain_refused(view: View, info: PodInfo, found: _Found, patience: float | None) -> Pieces[None]:
+    asked = view.now(info)
     diagnosis = view.engine.diagnose(asked)
+    message = ""
     if found.node_count:
         found.causes = causes_of(view, asked, diagnosis)
-        found.preemption = _preemption(view, asked, info, diagnosis)
-        found.nearest, found.changes = near_nodes(view, asked)
-    found.wakes = wakes_of(view.engine, diagnosis.unschedulable_plugins)
+    refusing = set(diagnosis.unschedulable_plugins)
     found.message = diagnosis.message()
+    yield
+    if found.node_count:
+        found.preemption, message = yield from preemption_of(view, info, patience)
+        found.nearest, found.changes = yield from near_nodes(view, info)
+    found.wakes = wakes_of(view.engine, refusing)
+    found.message += f" preemption: {message}" if message else ""
     found.verdict = verdict.unschedulable(
         found.causes, found.node_count, found.nearest, found.changes, found.preemption
     )
-
-
-def _preemption(view: View, asked: Feasibility, info: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
-    answer = view.victims(asked, diagnosis)
-    if isinstance(answer, str):
-        if answer:
-            diagnosis.post_filter_message = f"preemption: {answer}"
-        return Preemption(text=_no_victims(answer, info, diagnosis)) if answer else None
-    victims = tuple(PodName(pod=v.key, priority=v.priority) for v in answer.victims)
-    names = listed([f"{v.pod} (priority {v.priority})" for v in victims], 5)
-    protected = f"; {answer.violations} of them against a PodDisruptionBudget" if answer.violations else ""
-    text = f"evicting {names} makes room on {answer.node_name}{protected}"
-    return Preemption(text=text, node=answer.node_name, victims=victims, budget_violations=answer.violations)
-
-
-def _no_victims(message: str, info: PodInfo, diagnosis: Diagnosis) -> str:
-    """What the search's message means."""
-    if "preemptionPolicy=Never" in message:
-        return "it may not preempt: its preemptionPolicy is Never"
-    if "terminating pod" in message:
-        return "it waits: pods that it preempted on its nominated node are still terminating"
-    if diagnosis.pre_filter is not None or "No preemption victims" not in message:
-        return f"evicting pods (of priority below {info.priority}) does not help on any node"
-    return f"no node has pods of lower priority (below {info.priority}) whose eviction would help"
 
 
 def _add_extenders(view: View, pod: Pod, found: _Found) -> None:
@@ -210,7 +199,7 @@ def _add_extenders(view: View, pod: Pod, found: _Found) -> None:
         found.verdict += f", if {conjoined(names, 'and')} let{'s' if len(names) == 1 else ''} it"
 
 
-def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> None:
+def _add_waiting(cluster: Cluster, pod: Pod, found: _Found) -> None:
     """What the queue and a nomination add to the sentence."""
     nominated = pod.status.nominated_node_name
     if nominated:
@@ -218,6 +207,7 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[Queued
         found.state = "nominated"
         waits = f"for {listed(leaving, 3)} to terminate" if leaving else "for its turn"
         found.verdict = f"preemption nominated it to {nominated}, where it waits {waits}; {found.verdict}"
+    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     if queued is None or cluster.queue is None:
         return
     item, pool = queued
@@ -230,9 +220,9 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[Queued
         found.verdict += "; it is in activeQ and will be tried next to its peers"
 
 
-def _add_group(view: View, pod: Pod, found: _Found) -> None:
+def _add_group(view: View, pod: Pod, found: _Found, most: int | None) -> None:
     """Whoever waits for siblings is told so first: that it fits by itself does not help it."""
-    found.group = group_of(view, pod)
+    found.group = group_of(view, pod, most)
     if found.group is not None:
         alone = "" if found.state == "gated" else f"; by itself {found.verdict}"
         found.verdict = found.group.text + alone
@@ -248,8 +238,9 @@ def _leaving(cluster: Cluster, node: str) -> list[str]:
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def _document(cluster: Cluster, pod: Pod, found: _Found, queued: tuple[QueuedPodInfo, str] | None) -> Explanation:
+def _document(cluster: Cluster, pod: Pod, found: _Found) -> Explanation:
     meta = pod.metadata
+    queued = cluster.queue.get(uid_of(pod)) if cluster.queue is not None else None
     text = found.verdict
     return Explanation(
         namespace=meta.namespace,

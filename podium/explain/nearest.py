@@ -16,6 +16,7 @@ from podium.explain.amounts import conjoined, resource_name
 from podium.explain.causes import described
 from podium.explain.changes import CORDONED, Fix, propose
 from podium.explain.documents import MAX_NAMES, Change, NearNode
+from podium.explain.pieces import Pieces
 from podium.explain.view import View
 from scheduler.framework.runtime import Feasibility
 from scheduler.framework.status import Status
@@ -47,6 +48,8 @@ class Attempted:
     #: the pod with all changes, where it fits with them
     pod: Pod | None = None
     without: list[PodInfo] = field(default_factory=list)
+    #: what there is to tell of it
+    told: NearNode | None = None
 
     @property
     def is_solved(self) -> bool:
@@ -54,14 +57,32 @@ class Attempted:
         return self.pod is not None or bool(self.without)
 
 
-def near_nodes(view: View, found: Feasibility) -> tuple[list[NearNode], list[Change]]:
+def near_nodes(view: View, info: PodInfo) -> Pieces[tuple[list[NearNode], list[Change]]]:
     """The nodes that lack least, and the changes of the pod after which it fits somewhere."""
+    found = view.now(info)
     if found.rejection is not None or found.error is not None:
         return [], []
-    tried = [_attempt(view, found, view.snapshot.nodes.info(row)) for row in _rows_to_try(view, found)]
+    names = [view.snapshot.nodes.info(row).name for row in _rows_to_try(view, found)]
+    yield
+    tried: list[Attempted] = []
+    for name in names:
+        tried += _attempted(view, info, name)
+        yield
     solved = [each for each in tried if each.is_solved]
     shown = _varied([*solved, *(each for each in tried if not each.is_solved)])
-    return [_near(view, found, each) for each in shown], list(_changes(view, tried))
+    changes = yield from _changes(view, tried)
+    return [each.told for each in shown if each.told is not None], changes
+
+
+def _attempted(view: View, info: PodInfo, name: str) -> Iterator[Attempted]:
+    """Meanwhile the node may be gone, or take the pod."""
+    found, node = view.now(info), view.snapshot.info(name)
+    if node is None or node.row < 0 or found.rejection is not None or found.error is not None:
+        return
+    tried = _attempt(view, found, node)
+    if tried.refusing:
+        tried.told = _near(view, found, tried)
+        yield tried
 
 
 # --- which nodes ------------------------------------------------------------------------------------------------------
@@ -239,7 +260,7 @@ def _lacks(view: View, found: Feasibility, status: Status, info: NodeInfo) -> It
             yield f"{gap.short} {resource_name(gap.resource)} short" if gap is not None else group.brief
 
 
-def _changes(view: View, tried: list[Attempted]) -> Iterator[Change]:
+def _changes(view: View, tried: list[Attempted]) -> Pieces[list[Change]]:
     """The pods' changes among the answers, each asked about all nodes; the least change first."""
     options: dict[frozenset[str], Attempted] = {}
     for each in tried:
@@ -247,10 +268,12 @@ def _changes(view: View, tried: list[Attempted]) -> Iterator[Change]:
             options.setdefault(frozenset(fix.text for fix in each.fixes), each)
     # What already helps with less is no news.
     least = [each for parts, each in options.items() if not any(other < parts for other in options)]
-    made = [(sum(fix.cost for fix in each.fixes), _change(view, each)) for each in least]
-    for _, change in sorted(made, key=lambda item: (round(item[0], 2), -item[1].nodes)):
-        if change.nodes:
-            yield change
+    made = []
+    for each in least:
+        made.append((sum(fix.cost for fix in each.fixes), _change(view, each)))
+        yield
+    made.sort(key=lambda item: (round(item[0], 2), -item[1].nodes))
+    return [change for _, change in made if change.nodes]
 
 
 def _change(view: View, tried: Attempted) -> Change:

@@ -1,6 +1,6 @@
-"""Where explanations come from: files, a running podium, or the objects of a cluster, read once.
+"""Explanations from files, or from the objects of a cluster, read once: the engine runs here.
 
-The first and the last run the engine here; a running podium knows more: its queue, and its last decision.
+A running podium knows more, its queue and its last decision: `asking` asks it.
 """
 
 from __future__ import annotations
@@ -9,28 +9,15 @@ import difflib
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from urllib.parse import quote
-
-import msgspec
 
 from kube.api.core import Pod
 from podium.configuration import Effective
-from podium.explain.documents import Explanation, Explanations
+from podium.explain.asking import NoSuchPodError, UnreachableError
+from podium.explain.documents import Explanation
 from podium.explain.explain import explain
 from podium.explain.view import Cluster
 from simulator.load import ClusterObjects, load
 from simulator.offline import Extenders, Simulation
-
-#: seconds a running podium has to answer
-TIMEOUT = 30.0
-
-
-class NoSuchPodError(Exception):
-    """There is no pod of that name; the message is one line."""
-
-
-class UnreachableError(Exception):
-    """Nobody answers there; the message is one line."""
 
 
 def from_files(
@@ -88,38 +75,6 @@ def no_such_pod(namespace: str, name: str, keys: Iterable[str]) -> str:
     close = elsewhere or [f"{namespace}/{near}" for near in difflib.get_close_matches(name, names, 1, 0.75)]
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"there is no pod {namespace}/{name} (finished pods are not looked at){hint}"
-
-
-def from_server(server: str, namespace: str, name: str) -> list[Explanation]:
-    """Ask a running podium. Raises UnreachableError and NoSuchPodError."""
-    import asyncio
-
-    return asyncio.run(_ask(server.rstrip("/"), namespace, name))
-
-
-async def _ask(server: str, namespace: str, name: str) -> list[Explanation]:
-    import aiohttp
-
-    path = f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}" if name else "/explain"
-    try:
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
-        async with (
-            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-            session.get(server + path) as answer,
-        ):
-            body = await answer.read()
-    except (aiohttp.ClientError, TimeoutError, ValueError) as problem:
-        raise UnreachableError(f"no podium answers at {server}: {str(problem) or type(problem).__name__}") from problem
-    if answer.status == 404:
-        raise NoSuchPodError(body.decode(errors="replace").strip() or f"there is no pod {namespace}/{name}")
-    try:
-        if answer.status != 200:
-            raise UnreachableError(f"{server}{path} answered with code {answer.status}")
-        if name:
-            return [msgspec.json.decode(body, type=Explanation)]
-        return list(msgspec.json.decode(body, type=Explanations).pods)
-    except msgspec.DecodeError as problem:
-        raise UnreachableError(f"{server} is no podium: {problem}") from problem
 
 
 def from_cluster(kubeconfig: str | None, effective: Effective, namespace: str, name: str) -> list[Explanation]:

@@ -1,7 +1,8 @@
 """A view of one profile's engine: the filters and scores of the real thing, asked without consequences.
 
-Works on the live scheduler's own snapshot, in one go on its event loop, or on an offline simulation's. What it asks
-is not measured, not kept for the next cycle, and evicts nobody.
+Works on the live scheduler's own snapshot, on its event loop, or on an offline simulation's. What it asks is not
+measured, not kept for the next cycle, and evicts nobody. A feasibility is good until the loop goes on: after a pause it
+is asked for again (`now`).
 
 Used by the explain package only; never awaits.
 """
@@ -24,7 +25,7 @@ from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.meter import idle_meter
 from scheduler.framework.preemption.candidates import spell_out
-from scheduler.framework.preemption.choice import choose
+from scheduler.framework.preemption.choice import Badness, choose
 from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.framework.runtime import Feasibility, Framework, Scores, unobserved
 from scheduler.framework.shape_cache import ShapeCache
@@ -32,6 +33,14 @@ from scheduler.framework.status import Status
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import AffinityTerm, PodInfo, uid_of
+
+
+class _FromTheFirst(random.Random):
+    """A search that may begin anywhere begins with the first node: who asks twice gets one answer."""
+
+    def randrange(self, *bounds: object) -> int:
+        """Not random at all."""
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,9 @@ class View:
         self.engine.meter = idle_meter()
         self.engine.shapes = ShapeCache()
         self.snapshot = framework.snapshot
+        #: the answer of `now`, and of which node objects and version it tells
+        self._kept: tuple[PodInfo, int, Feasibility] | None = None
+        self._node_epoch = framework.snapshot.node_epoch
         self.handle = framework.handle
         self.cache = cache
         #: the assigned pods that a term means, as (row, pod): one walk over all pods per term is enough
@@ -85,6 +97,19 @@ class View:
         """The pod as plugins see it, without a node."""
         bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
         return self.snapshot.shapes.pod_info(bare)
+
+    def now(self, info: PodInfo) -> Feasibility:
+        """Where the pod can go now; asked again only where something has changed since."""
+        self.snapshot.refresh()
+        if self.snapshot.node_epoch != self._node_epoch:
+            # Rows are other nodes now. Pods that came or went meanwhile are no reason to walk over all of them again.
+            self._node_epoch = self.snapshot.node_epoch
+            self.meant.clear()
+            self.objecting = None
+        kept = self._kept
+        if kept is None or kept[0] is not info or kept[1] != self.snapshot.version:
+            kept = self._kept = (info, self.snapshot.version, self.feasibility(info))
+        return kept[2]
 
     def feasibility(self, info: PodInfo) -> Feasibility:
         """PreFilter and Filter over all nodes; never a sample."""
@@ -133,19 +158,32 @@ class View:
         scores = self.engine.prioritize(found, rows)
         return None if isinstance(scores, Status) else scores
 
-    def victims(self, found: Feasibility, diagnosis: Diagnosis) -> Candidate | str:
-        """The victims that preemption would choose now, or its message. Nobody is evicted."""
-        for plugin in self.engine.post_filter:
-            if isinstance(plugin, DefaultPreemption):
-                with self._own_randomness():
-                    answer = plugin.evaluator.find_candidates(found.state, diagnosis)
-                return spell_out(choose(answer)) if isinstance(answer, list) else answer[1].message
-        return ""
+    @property
+    def preempts(self) -> bool:
+        """Whether the profile looks for victims."""
+        return self._preemption() is not None
+
+    def _preemption(self) -> DefaultPreemption | None:
+        return next((plugin for plugin in self.engine.post_filter if isinstance(plugin, DefaultPreemption)), None)
+
+    def victims(self, found: Feasibility, diagnosis: Diagnosis) -> tuple[Badness, Candidate, int] | str:
+        """The victims that preemption would choose on the nodes of a diagnosis, with what speaks against them and the
+        number of nodes that it chose from; or its message. Nobody is evicted.
+        """
+        plugin = self._preemption()
+        if plugin is None:
+            return ""
+        with self._own_randomness():
+            answer = plugin.evaluator.find_candidates(found.state, diagnosis)
+        if not isinstance(answer, list):
+            return answer[1].message
+        best = choose(answer)
+        return best[0], spell_out(best), len(answer)
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
         """A question must not change what the scheduler draws next."""
-        theirs, self.handle.random = self.handle.random, random.Random(0)
+        theirs, self.handle.random = self.handle.random, _FromTheFirst()
         try:
             yield
         finally:

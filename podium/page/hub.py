@@ -13,7 +13,6 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from time import perf_counter
 
 from podium.page.image import Change, Image, Slices
 from podium.page.rows import encode
@@ -112,7 +111,7 @@ class Hub:
     def leave(self, client: Client) -> None:
         """It is gone."""
         self._clients.discard(client)
-        self._left_at = perf_counter()
+        self._left_at = asyncio.get_running_loop().time()
 
     def close(self) -> None:
         """Tell all of them that the page ends here."""
@@ -152,7 +151,7 @@ class Hub:
                 self._forget()
             self.longest_slice = max(self.longest_slice, slices.longest)
             await asyncio.sleep(max(INTERVAL, slices.spent / MOST_OF_LOOP))
-            if not self._clients and perf_counter() - self._left_at > LINGER:
+            if not self._clients and asyncio.get_running_loop().time() - self._left_at > LINGER:
                 self._forget()
                 self._wanted.clear()
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from kube.api.core import Node
 from podium.explain.reasons import last_messages, message_of, reasons_of
 from podium.page.rows import DecisionRow, NodeRow, PendingRow, decision_row, encode, node_row, pending_row
 from podium.wiring import Service
@@ -27,12 +28,16 @@ from scheduler.snapshot.node_info import NodeInfo
 #: the longest that the page holds the loop, seconds
 SLICE = 0.002
 #: items between two looks at the clock
-_STRIDE = 32
+PART = 64
 #: pods shown of each pool, reasons, and decisions; what is beyond is counted
 MAX_PODS = 100
 MAX_REASONS = 12
 MAX_DECISIONS = 100
+SUMMED = ("cpu", "memory", "pods")
 POOLS = ("unschedulable", "backoff", "active", "in flight", "gated")
+
+
+T = TypeVar("T")
 
 
 class Slices:
@@ -42,15 +47,15 @@ class Slices:
         self.spent = 0.0
         self.longest = 0.0
         self._started = perf_counter()
-        self._items = 0
 
-    async def item(self) -> None:
-        """One more item was looked at."""
-        self._items += 1
-        if self._items % _STRIDE == 0 and perf_counter() - self._started > SLICE:
-            self.stop()
-            await asyncio.sleep(0)
-            self._started = perf_counter()
+    async def of(self, items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+        """The items in parts that take less than a slice each."""
+        for i in range(0, len(items), PART):
+            if perf_counter() - self._started > SLICE:
+                self.stop()
+                await asyncio.sleep(0)
+                self._started = perf_counter()
+            yield items[i : i + PART]
 
     def stop(self) -> None:
         """The slice is over."""
@@ -81,7 +86,10 @@ class Change(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 class _Shown(msgspec.Struct):
     """A node as it was last built: from what, and what came of it."""
 
-    made_of: tuple[Any, ...]
+    node: Node
+    amounts: tuple[int, ...]
+    #: (requested, allocatable) of what is summed up
+    sums: tuple[tuple[int, int], ...]
     row: NodeRow
     encoded: msgspec.Raw
 
@@ -95,6 +103,7 @@ class Image:
         self._pods: dict[str, PendingRow] = {}
         self._lengths: dict[str, int] = {}
         self._reasons: list[tuple[str, int]] = []
+        self._sums = [[0, 0] for _ in SUMMED]
         self._totals: dict[str, tuple[int, int]] = {}
         self._status: dict[str, Any] = {}
         self._decisions: deque[DecisionRow] = deque(maxlen=MAX_DECISIONS)
@@ -137,38 +146,42 @@ class Image:
     # --- nodes --------------------------------------------------------------------------------------------
 
     async def _update_nodes(self, change: Change, slices: Slices) -> None:
-        nodes, totals = self._service.cache.nodes, Counter[str]()
-        allocatable = Counter[str]()
-        for name, info in [*nodes.items()]:
-            await slices.item()
-            if info.node is None:
-                continue
-            self._update_node(change, name, info)
-            for resource in ("cpu", "memory", "pods"):
-                totals[resource] += info.requested.get(resource, 0)
-                allocatable[resource] += info.allocatable.get(resource, 0)
-        for name in [*self._nodes]:
-            await slices.item()
-            there = nodes.get(name)
-            if there is None or there.node is None:
-                del self._nodes[name]
-                change.gone_nodes.append(name)
-        sums = {name: (totals[name], allocatable[name]) for name in allocatable}
-        if sums != self._totals:
-            self._totals = change.totals = sums
+        nodes = self._service.cache.nodes
+        async for part in slices.of([*nodes.items()]):
+            for name, info in part:
+                self._update_node(change, name, info)
+        for name in self._nodes.keys() - nodes.keys():
+            self._drop_node(change, name)
+        totals = {name: (sums[0], sums[1]) for name, sums in zip(SUMMED, self._sums, strict=True)}
+        if totals != self._totals:
+            self._totals = change.totals = totals
 
     def _update_node(self, change: Change, name: str, info: NodeInfo) -> None:
-        made_of = (info.node, *info.requested.values())
-        before = self._nodes.get(name)
-        if before is not None and _same(before.made_of, made_of):
-            return
-        row = node_row(info)
-        if before is not None and row == before.row:
-            before.made_of = made_of
-            return
-        encoded = msgspec.Raw(encode(row))
-        self._nodes[name] = _Shown(made_of, row, encoded)
-        change.nodes.append(encoded)
+        shown, node = self._nodes.get(name), info.node
+        amounts = tuple(info.requested.values())
+        if node is None:
+            if shown is not None:
+                self._drop_node(change, name)
+        elif shown is None or shown.node is not node or shown.amounts != amounts:
+            sums = tuple((info.requested.get(each, 0), info.allocatable.get(each, 0)) for each in SUMMED)
+            self._add_up(shown.sums if shown is not None else (), sums)
+            row = node_row(info)
+            if shown is None or shown.row != row:
+                encoded = msgspec.Raw(encode(row))
+                change.nodes.append(encoded)
+            else:
+                encoded = shown.encoded
+            self._nodes[name] = _Shown(node, amounts, sums, row, encoded)
+
+    def _drop_node(self, change: Change, name: str) -> None:
+        self._add_up(self._nodes.pop(name).sums, ())
+        change.gone_nodes.append(name)
+
+    def _add_up(self, before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> None:
+        for sign, sums in ((-1, before), (1, now)):
+            for total, (requested, allocatable) in zip(self._sums, sums, strict=False):
+                total[0] += sign * requested
+                total[1] += sign * allocatable
 
     # --- pods ---------------------------------------------------------------------------------------------
 
@@ -179,13 +192,13 @@ class Image:
         lengths, told = dict.fromkeys(POOLS, 0), Counter[str]()
         shown: dict[str, PendingRow] = {}
         wall = time.time() - scheduler.queue.now()
-        for item, pool in pending:
-            await slices.item()
-            lengths[pool] += 1
-            message = message_of(item, pool, messages)
-            told[message] += 1
-            if lengths[pool] <= MAX_PODS:
-                shown[item.uid] = self._pending(item, pool, message, wall)
+        async for part in slices.of(pending):
+            for item, pool in part:
+                lengths[pool] += 1
+                message = message_of(item, pool, messages)
+                told[message] += 1
+                if lengths[pool] <= MAX_PODS:
+                    shown[item.uid] = self._pending(item, pool, message, wall)
         self._tell_pods(change, shown)
         if lengths != self._lengths:
             self._lengths = change.lengths = lengths
@@ -216,11 +229,6 @@ class Image:
             self._newest = found[0]
         change.decisions = [decision_row(decision) for decision in found]
         self._decisions.extendleft(reversed(change.decisions))
-
-
-def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
-    """The same node object and amounts. Nodes are compared by identity: theirs are long."""
-    return before[0] is now[0] and before[1:] == now[1:]
 
 
 def _alike(before: PendingRow, now: PendingRow) -> bool:

@@ -34,12 +34,14 @@ ANYTHING = InFlightEvent(WILDCARD_EVENT)
 class InFlight:
     """uid -> number of the first event that the pod has not seen."""
 
-    __slots__ = ("_base", "_events", "_since")
+    __slots__ = ("_base", "_events", "_since", "dropped")
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
         self._events: deque[InFlightEvent] = deque()
         self._base = 0
+        #: events that went at the bound, so far
+        self.dropped = 0
 
     def start(self, uid: str) -> None:
         """The pod was popped."""
@@ -53,6 +55,7 @@ class InFlight:
         if len(self._events) > MAX_EVENTS:
             self._events.popleft()
             self._base += 1
+            self.dropped += 1
 
     def done(self, uid: str) -> None:
         """The pod needs no replay any more; events nobody needs are dropped."""

@@ -452,6 +452,10 @@ class SchedulingQueue(SiblingQueue):
         """Events kept for replay."""
         return self._in_flight.event_count
 
+    def dropped_events(self) -> int:
+        """Events that were dropped at their bound: pods in flight at the time count as woken by anything."""
+        return self._in_flight.dropped
+
     def now(self) -> float:
         """The queue's clock, seconds."""
         return self._clock()

@@ -9,10 +9,9 @@ Owner: SchedulerCache (it alone calls the methods under "reported by the cache")
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -32,42 +31,14 @@ from scheduler.snapshot.columns import (
 from scheduler.snapshot.interning import Interner
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
-
-log = logging.getLogger(__name__)
+from scheduler.snapshot.row_data import OwnColumn, PodRowIndex, RowIndex
 
 #: changes that are remembered one by one
 RECENT = 256
 #: sets of taints that may be remembered beyond twice those that nodes have
 SPARE_TAINT_SETS = 64
-
-
-class RowIndex(Protocol):
-    """An index over rows that a plugin keeps in the snapshot; told of every change as it happens."""
-
-    def node_changed(self, row: int, node: NodeInfo | None) -> None:
-        """The node of this row is new, has changed, or is gone (None; its pods were removed before)."""
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """A pod is counted on this row now."""
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """A pod is no longer counted on this row."""
-
-
-class OwnColumn(NamedTuple):
-    """A plugin's own column: its key and what its values come from."""
-
-    key: str
-    function: Callable[[NodeInfo], float]
-    by_pods: bool
-
-    def value(self, info: NodeInfo) -> float:
-        """0 where the plugin has no answer: its bug must not stop the refresh, which all others wait for."""
-        try:
-            return self.function(info)
-        except Exception:
-            log.exception("column %s: no value for node %s", self.key, info.name)
-            return 0
+#: above this many rows their amounts are written all at once
+FEW_ROWS = 32
 
 
 I = TypeVar("I", bound=RowIndex)  # noqa: E741
@@ -98,6 +69,8 @@ class Snapshot:
         self._free_rows: list[int] = []
         self._dirty: dict[int, bool] = {}
         self._indexes: dict[type[Any], RowIndex] = {}
+        #: those of them that are told of pods
+        self._pod_indexes: list[PodRowIndex] = []
         self._own: list[OwnColumn] = []
         self._columns = Columns()
         count = len(FIRST_RESOURCES)
@@ -166,11 +139,13 @@ class Snapshot:
         found = self._indexes.get(kind)
         if found is None:
             found = self._indexes[kind] = kind(self)  # type: ignore[call-arg]
-            for row, info in enumerate(self.infos):
-                if info is not None:
-                    found.node_changed(row, info)
+            for info in self.node_infos():
+                found.node_changed(info.row, info)
+            if isinstance(found, PodRowIndex):
+                self._pod_indexes.append(found)
+                for info in self.node_infos():
                     for pod in info.pods.values():
-                        found.pod_added(row, pod)
+                        found.pod_added(info.row, pod)
         return found  # type: ignore[return-value]
 
     def label(self, key: str) -> LabelValues:
@@ -234,8 +209,8 @@ class Snapshot:
         """Free the row of a node that is gone. It must not be found again under its old values."""
         row = info.row
         for pod in info.pods.values():
-            for index in self._indexes.values():
-                index.pod_removed(row, pod)
+            for pod_index in self._pod_indexes:
+                pod_index.pod_removed(row, pod)
         for index in self._indexes.values():
             index.node_changed(row, None)
         del self.row_of[info.name]
@@ -252,11 +227,11 @@ class Snapshot:
     def pod_removed(self, info: NodeInfo, pod: PodInfo) -> None:
         """A pod was removed from a node that has a row."""
         self._dirty.setdefault(info.row, False)
-        for index in self._indexes.values():
+        for index in self._pod_indexes:
             index.pod_removed(info.row, pod)
 
     def _each_pod_added(self, row: int, pod: PodInfo) -> None:
-        for index in self._indexes.values():
+        for index in self._pod_indexes:
             index.pod_added(row, pod)
 
     def refresh(self) -> None:
@@ -264,7 +239,7 @@ class Snapshot:
         if not self._dirty:
             return
         self.version += 1
-        versions = self.trimmed["row_version"]
+        versions, at_once = self.trimmed["row_version"], len(self._dirty) > FEW_ROWS
         for row, node_changed in self._dirty.items():
             versions[row] = self.version
             self._recent.append((self.version, row))
@@ -272,18 +247,26 @@ class Snapshot:
             if info is None:
                 self._clear_row(row)
             else:
-                if node_changed:
-                    self._write_node(row, info)
-                self._write_pods(row, info)
-                for own in self._own:
-                    if node_changed or own.by_pods:
-                        self.trimmed[own.key][row] = own.value(info)
+                self._write_row(row, info, node_changed=node_changed, amounts=not at_once)
             if node_changed:
                 self.node_epoch = self.version
+        if at_once:
+            self._write_amounts([info for row in self._dirty if (info := self.infos[row]) is not None])
         self._dirty.clear()
         self._forget_old_label_values()
         if len(self.taint_sets) > self._most_taint_sets:
             self._forget_old_taint_sets()
+
+    def _write_row(self, row: int, info: NodeInfo, *, node_changed: bool, amounts: bool) -> None:
+        if node_changed:
+            self._write_node(row, info)
+        if amounts:
+            if node_changed:
+                self.trimmed["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
+            self._write_pods(row, info)
+        for own in self._own:
+            if node_changed or own.by_pods:
+                self.trimmed[own.key][row] = own.value(info)
 
     def _clear_row(self, row: int) -> None:
         columns = self.trimmed
@@ -308,7 +291,6 @@ class Snapshot:
             if amount >= WHOLE_LIMIT:
                 self.huge_resources.add(name)
         columns = self.trimmed
-        columns["allocatable"][:, row] = [info.allocatable.get(name, 0) for name in self.resource_index]
         columns["alive"][row] = True
         columns["unschedulable"][row] = node.spec.unschedulable
         columns["taints"][row] = self.taint_sets.code(_without_times(node.spec.taints))
@@ -326,6 +308,19 @@ class Snapshot:
         non_zero = columns["non_zero"]
         non_zero[0, row] = info.non_zero_cpu
         non_zero[1, row] = info.non_zero_memory
+
+    def _write_amounts(self, infos: list[NodeInfo]) -> None:
+        """What nodes offer and pods request, of many rows, as after the first list: one write a column."""
+        for name in {name for info in infos for name in info.requested} - self.resource_index.keys():
+            self._add_resource(name)
+        columns, names = self.trimmed, (*self.resource_index,)
+        rows = np.array([info.row for info in infos], np.intp)
+        offered = np.array([[info.allocatable.get(name, 0) for name in names] for info in infos], np.float64).T
+        requested = np.array([[info.requested.get(name, 0) for name in names] for info in infos], np.float64).T
+        columns["allocatable"][:, rows] = offered
+        columns["requested"][:, rows] = requested
+        columns["free"][:, rows] = offered - requested
+        columns["non_zero"][:, rows] = np.array([(i.non_zero_cpu, i.non_zero_memory) for i in infos], np.float64).T
 
     def _add_resource(self, name: str) -> None:
         self.resource_index[name] = len(self.resource_index)

@@ -53,7 +53,7 @@ async def settled(podium: PodiumProcess) -> None:
             "scheduler_cache_size", type="assumed_pods"
         ):
             await asyncio.sleep(0.1)
-    assert await podium.metric("scheduler_cache_corrections_total") == 0
+    assert await podium.metric("podium_cache_corrections_total") == 0
     assert await podium.stop() == 0
     assert "Traceback" not in podium.log
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from config.load import load
+from kube.api.resources import RESOURCES
 from tests.conformance.manifests import DEPLOY, deploy_objects
 from tests.deploy.rendering import kustomized
 
@@ -69,6 +70,21 @@ def test_what_podium_reads_is_listed_by_name_and_holds_no_secrets() -> None:
     read = {resource for rule in the("ClusterRole")["rules"] for resource in rule["resources"]}
     assert "*" not in read
     assert read.isdisjoint({"secrets", "configmaps", "serviceaccounts", "pods/exec", "pods/log"})
+
+
+def test_podium_may_read_just_the_kinds_that_it_watches() -> None:
+    read = {
+        (group, resource)
+        for rule in the("ClusterRole")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "watch" in rule["verbs"]
+    }
+    # Events and the Lease are written; the admission of pods has looked at priority classes and claim templates.
+    not_watched = {"events", "leases", "priorityclasses", "resourceclaimtemplates"}
+    known = {(r.group, r.plural) for r in RESOURCES if r.plural not in not_watched}
+    gangs = {("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "workloads")}
+    assert read == known | gangs
 
 
 def test_no_resource_is_granted_twice() -> None:

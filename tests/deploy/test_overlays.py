@@ -1,4 +1,4 @@
-"""The overlays: each hangs together, is valid in every version of Kubernetes it is for, and says what it is named for."""
+"""The overlays: each hangs together, is valid in each version of Kubernetes it is for, and does what its name says."""
 
 from __future__ import annotations
 

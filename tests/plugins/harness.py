@@ -30,6 +30,7 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     ScorePlugin,
 )
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.snapshot.node_info import NodeInfo
@@ -97,6 +98,7 @@ class Bench:
         args: Any = None,
         gates: Mapping[str, bool] | None = None,
         client: Client | None = None,
+        metrics: PluginMetrics | None = None,
     ) -> None:
         self.snapshot = Snapshot()
         self.cache = SchedulerCache(self.snapshot)
@@ -117,6 +119,7 @@ class Bench:
             waiting_pods=WaitingPods(),
             feature_gates=dict(gates or {}),
             client=client,
+            metrics=metrics or PluginMetrics(),
             report=lambda event, old, new: self.reported.append(event),
         )
         self.plugin: Any = plugin(args, self.handle)

@@ -409,6 +409,10 @@ def test_a_node_without_the_resource_wakes_pods_whose_devices_it_may_have():
     assert cluster.plugin.room_was_added(ASKING, None, bare) is LEAVE
     cluster.lister("DeviceClass").put(device_class("gpus", GPU))
     assert cluster.plugin.room_was_added(ASKING, None, bare) is QUEUE
+    by_class = make_pod("web", requests={"deviceclass.resource.kubernetes.io/gpus": "1"})
+    assert cluster.plugin.room_was_added(by_class, None, bare) is QUEUE
+    by_another = make_pod("web", requests={"deviceclass.resource.kubernetes.io/nics": "1"})
+    assert cluster.plugin.room_was_added(by_another, None, bare) is LEAVE
 
 
 def test_device_classes_matter_only_with_their_gate():

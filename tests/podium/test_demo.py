@@ -61,6 +61,9 @@ def run(*words, timeout=100, **kwargs):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **kwargs)
 
 
+PAGE = r"page: http://\S+\n"
+
+
 def test_the_demo_shows_a_preemption_a_spread_and_a_volume_that_waited():
     done = run("demo", "--nodes", "10", "--pods", "80")
     assert done.returncode == 0, done.stderr
@@ -74,6 +77,35 @@ def test_the_demo_shows_a_preemption_a_spread_and_a_volume_that_waited():
     )
     for name in ("needs-2ti", "needs-zone-d", "needs-gpu-untolerated", "needs-approval"):
         assert name in text
+    assert re.fullmatch(PAGE, done.stderr), "a person who runs the demo has no use for the log"
+
+
+def test_the_log_is_there_for_who_asks():
+    done = run("demo", "--nodes", "3", "--pods", "5", "-v", "1")
+    assert "synced: 3 nodes, 0 assigned pods" in done.stderr
+
+
+def test_the_demo_of_devices_shows_who_got_which_and_why_others_wait():
+    done = run("demo", "--devices", "--nodes", "15")
+    assert (done.returncode, bool(re.fullmatch(PAGE, done.stderr))) == (0, True), done.stderr
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stdout).split())
+    assert "bound 18 of 19 pods on 15 nodes" in text
+    assert "22 of 24 in use, by 15 claims" in text
+    shared = re.search(r"notebook-1, notebook-2, notebook-3 use shared-gpu: (small-\d+)/gpu-\d", text)
+    assert f"so all of them run on {shared[1]}" in text
+    assert float(re.search(r"late waited ([\d.]+) s, until nightly had finished", text)[1]) > 0.3
+    assert re.search(r"flexible asked for one large GPU or else two small ones, and got two-small", text)
+    assert re.search(r"classic asked for example.com/gpu: 1 as ever, and got small-\d+/gpu-\d", text)
+    moments = [
+        int(n.replace(",", ""))
+        for n in re.search(r"inference-\S+: (.*? running [\d,]+ ms)", text)[1].split()
+        if n[0].isdigit()
+    ]
+    assert len(moments) == 5
+    assert moments == sorted(moments)
+    rows = [line.split() for line in done.stdout.splitlines() if " h100 " in line or " a30 " in line]
+    assert [row[0] for row in rows] == ["large-001", "large-006", "large-011", "small-002", "small-007", "small-012"]
+    assert re.search(r"default/wants-eight +0/15 nodes are available: 15 cannot allocate all claims", done.stdout)
 
 
 TRACE_NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},8000,32768,2,G2\n" for i in range(3))
@@ -100,6 +132,7 @@ def test_a_replay_ends_with_figures_and_a_picture(tmp_path):
     ("words", "message"),
     [
         pytest.param(["--trace", "p.csv"], "--trace and --trace-nodes: expected both, or neither", id="one of the two"),
+        pytest.param(["--devices", "-f", "x.yaml"], "--devices: has a workload of its own", id="two workloads"),
         pytest.param(["--trace", "none.csv", "--trace-nodes", "none.csv"], "none.csv: cannot be read", id="no file"),
     ],
 )

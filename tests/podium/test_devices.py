@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from simulator.cluster import Cluster, make_node_template
 from simulator.controllers.device_driver import DEVICES
@@ -88,6 +91,20 @@ async def test_a_pod_with_a_template_gets_a_claim_a_device_and_a_prepared_start(
         assert reported["conditions"][0]["type"] == "Ready"
 
 
+async def test_a_server_that_has_only_the_version_before_is_used_as_it_is() -> None:
+    cluster = Cluster()
+    for resource in [one for one in cluster.server.registry if one.group == "resource.k8s.io"]:
+        cluster.server.registry.unregister(resource.group, resource.version, resource.plural)
+        cluster.server.registry.register(replace(resource, version="v1beta2"))
+    async with cluster, podium(cluster.server):
+        for body in (device_class("gpu"), template("one")):
+            cluster.server.create({**body, "apiVersion": "resource.k8s.io/v1beta2"})
+        add_node(cluster, "n1", "h100*2")
+        cluster.server.create(pod("p", resourceClaimTemplateName="one"))
+        await until(lambda: phase(cluster, "p") == "Running", "p runs", timeout=30)
+        assert claim_of(cluster, "p")["apiVersion"] == "resource.k8s.io/v1beta2"
+
+
 async def test_a_device_that_is_taken_keeps_a_pod_waiting_until_the_other_pod_goes() -> None:
     async with Cluster() as cluster, podium(cluster.server):
         cluster.server.create(device_class("gpu"))
@@ -140,7 +157,7 @@ async def test_a_finished_pod_gives_its_devices_back() -> None:
 
 
 async def test_extended_resources_come_from_devices_of_their_class() -> None:
-    async with Cluster() as cluster, podium(cluster.server):
+    async with Cluster() as cluster, podium(cluster.server) as service:
         made = device_class("gpu")
         made["spec"]["extendedResourceName"] = "example.com/gpu"
         cluster.server.create(made)
@@ -152,6 +169,8 @@ async def test_extended_resources_come_from_devices_of_their_class() -> None:
         (made,) = cluster.server.list(CLAIMS)
         assert made["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
         assert devices_of(cluster, made["metadata"]["name"]) == ["n1/gpu-0", "n1/gpu-1"]
+        count = service.metrics.registry.get_sample_value
+        assert count("scheduler_resourceclaim_creates_total", {"status": "success"}) == 1
         cluster.server.delete("pods", "p", grace_seconds=0)
         await until(lambda: not cluster.server.list(CLAIMS), "the claim goes with its pod", timeout=30)
 
@@ -174,3 +193,23 @@ async def test_a_class_chooses_by_what_devices_are(expression: str, device: str)
         cluster.server.create(pod("p", resourceClaimName="mine"))
         await until(lambda: phase(cluster, "p") == "Running", "p runs", timeout=30)
         assert devices_of(cluster, "mine") == [device]
+
+
+async def test_the_example_of_the_page_on_devices_runs_as_it_says() -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "devices.yaml"
+    async with Cluster() as cluster, podium(cluster.server):
+        add_node(cluster, "node-0001", "h100*2:memory=80Gi")
+        add_node(cluster, "node-0002", "h100*1:memory=80Gi, a30*2:memory=24Gi")
+        for document in yaml.safe_load_all(example.read_text()):
+            cluster.server.create(document)
+
+        def running() -> list[str]:
+            return [p["metadata"]["name"] for p in cluster.server.list("pods") if p["status"]["phase"] == "Running"]
+
+        await until(lambda: len(running()) == 4, "all four run", timeout=30)
+        assert node_of(cluster.server, "notebook-a") == node_of(cluster.server, "notebook-b")
+        cluster.server.patch("deployments.apps", "trainer", {"spec": {"replicas": 3}})
+        await until(lambda: len(cluster.server.list("pods")) == 5, "the third trainer is made", timeout=30)
+        for name in ("notebook-a", "notebook-b"):
+            cluster.server.delete("pods", name, grace_seconds=0)
+        await until(lambda: sum(one.startswith("trainer") for one in running()) == 3, "all trainers run", timeout=30)

@@ -25,6 +25,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.queue import in_flight
 from tests.builders import make_node, make_pod
 from tests.scheduler.world import World
 
@@ -474,6 +475,17 @@ async def test_a_waiting_pod_is_bound_when_it_is_allowed() -> None:
         waiting.allow("Hold")
         await world.settle()
         assert world.node_of("web") == "n1"
+
+
+async def test_events_beyond_what_is_kept_for_pods_in_flight_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "MAX_EVENTS", 3)
+    async with World(Hold, nodes=[make_node("n1")]) as world:
+        world.create(make_pod("web", uid="u", labels={"hold": ""}))
+        await world.settle(1)
+        world.create(*(make_pod(f"foreign-{i}", node_name="n1", scheduler_name="somebody") for i in range(5)))
+        await world.settle(2)
+        kept, dropped = world.queue.in_flight_events(), world.metrics.dropped_in_flight_events._value.get()
+        assert (kept, dropped) == (3, 2)
 
 
 async def test_a_waiting_pod_that_times_out_is_undone_and_its_room_is_free() -> None:

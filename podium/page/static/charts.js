@@ -4,7 +4,7 @@ import { byId, h, s, setText } from "./dom.js";
 import { duration, number, timeOfDay } from "./format.js";
 
 const WIDTH = 360;
-const HEIGHT = 92;
+const HEIGHT = 104;
 const SPAN = 600;
 
 const CHARTS = [
@@ -13,7 +13,7 @@ const CHARTS = [
     series: [{ key: "bound", name: "bound", area: true }, { key: "refused", name: "failed attempts" }],
   },
   {
-    id: "chart-latency", title: "Latency, created to bound", unit: "", tell: duration,
+    id: "chart-latency", title: "Created to bound", unit: "", tell: duration,
     series: [{ key: "boundP50", name: "median" }, { key: "boundP99", name: "p99" }],
   },
   {
@@ -37,7 +37,7 @@ export class Charts {
       path: s("path", { class: `line s${i}` }),
       value: h("b", {}, "–"),
     }));
-    const top = s("text", { class: "axis", x: WIDTH, y: 9, "text-anchor": "end" });
+    const top = s("text", { class: "axis", x: 0, y: 12 });
     const from = s("text", { class: "axis", x: 0, y: HEIGHT + 13 });
     const rule = s("line", { class: "rule", y1: 0, y2: HEIGHT, hidden: true });
     const picture = s(

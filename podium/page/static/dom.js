@@ -20,7 +20,7 @@ function fill(element, attributes, children) {
     else if (key === "share") element.style.setProperty("--share", String(value));
     else element.setAttribute(key, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== undefined && child !== false && child !== null));
+  element.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== false && child !== null));
   return element;
 }
 

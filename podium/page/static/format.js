@@ -38,6 +38,12 @@ export function total(resource, value) {
   return number(value);
 }
 
+/** A quantity as Kubernetes writes it, easier to read: 8200m is 8.2, 16Gi is 16 GiB. */
+export function quantity(text) {
+  if (/^-?\d+m$/.test(text)) return short(Number(text.slice(0, -1)) / 1000);
+  return text.replace(/^([\d.]+)([KMGTPE]i)$/, "$1 $2B");
+}
+
 /** A pool of the queue, as it is called on the page. */
 export const POOLS = {
   unschedulable: "Unschedulable",

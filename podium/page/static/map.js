@@ -1,11 +1,11 @@
 // The map: every node a cell, by zone, coloured by use. One canvas, of which only cells that changed are drawn again.
 
 import { byId, framed, h, keyed, setText } from "./dom.js";
-import { number, percent, resourceName } from "./format.js";
+import { count, number, percent, resourceName } from "./format.js";
 
 /** Cells from large to small: width, height, gap. The first size with which all nodes fit the height is taken. */
 const SIZES = [
-  [124, 44, 6], [96, 40, 5], [72, 34, 4], [52, 30, 4], [38, 28, 3], [28, 24, 3], [22, 20, 3], [18, 16, 2],
+  [132, 58, 7], [120, 44, 6], [96, 40, 5], [72, 34, 4], [52, 30, 4], [38, 28, 3], [28, 24, 3], [22, 20, 3], [18, 16, 2],
   [14, 14, 2], [12, 12, 2], [10, 10, 2], [9, 9, 1], [8, 8, 1], [7, 7, 1], [6, 6, 1], [5, 5, 1],
 ];
 const LABEL = 26;
@@ -154,7 +154,7 @@ export class NodeMap {
     this.labels = [];
     let top = 0;
     this.zones.forEach(([zone, names], block) => {
-      this.labels.push({ text: zone || "no zone", count: names.length, y: top });
+      this.labels.push({ text: zone || "no zone", nodes: names.length, y: top });
       names.forEach((name, i) => {
         const column = i % columns;
         const row = Math.floor(i / columns);
@@ -233,14 +233,14 @@ export class NodeMap {
   #drawLabels() {
     const { context, palette } = this;
     context.textBaseline = "middle";
-    for (const { text, count, y } of this.labels) {
+    for (const { text, nodes, y } of this.labels) {
       context.font = `600 12px ${palette.font}`;
       context.fillStyle = palette.ink;
       context.fillText(text, 0, y + LABEL / 2 - 2);
       const after = context.measureText(text).width + 8;
       context.font = `12px ${palette.font}`;
       context.fillStyle = palette.soft;
-      context.fillText(`${number(count)} node${count === 1 ? "" : "s"}`, after, y + LABEL / 2 - 2);
+      context.fillText(count(nodes, "node"), after, y + LABEL / 2 - 2);
     }
   }
 
@@ -380,7 +380,7 @@ export class NodeMap {
       const node = this.store.nodes.get(name);
       const use = this.use(node);
       const told = use === undefined ? "none" : percent(use);
-      setText(byId("map-voice"), `${name}, ${node.zone || "no zone"}, ${resourceName(this.measure)} ${told}, ${node.pods} pods${node.state ? `, ${node.state}` : ""}`);
+      setText(byId("map-voice"), `${name}, ${node.zone || "no zone"}, ${resourceName(this.measure)} ${told}, ${count(node.pods, "pod")}${node.state ? `, ${node.state}` : ""}`);
       this.#showTip(name);
     }
     this.draw();

@@ -2,7 +2,7 @@
 // and again when the stream tells of news about it.
 
 import { byId, h } from "./dom.js";
-import { age, count, number, resourceName, timeOfDay } from "./format.js";
+import { age, count, number, percent, quantity, resourceName, timeOfDay } from "./format.js";
 import { nodeLink, podLink } from "./lists.js";
 
 /** Seconds between two questions about the same thing, at least: each is work for the scheduler. */
@@ -172,10 +172,10 @@ const rank = (name) => ["cpu", "memory", "pods"].indexOf(name) + 1 || 9;
 
 export function resources(rows) {
   return h("ul", { class: "uses" }, rows.map(([name, use]) =>
-    h("li", { share: Math.min(use.share, 1) }, h("span", {}, resourceName(name)), h("i", { class: "bar" }), h("b", {}, `${Math.round(use.share * 100)} %`), h("span", { class: "of" }, `${use.requested} of ${use.allocatable}`))));
+    h("li", { share: Math.min(use.share, 1) }, h("span", {}, resourceName(name)), h("i", { class: "bar" }), h("span", { class: "of" }, use.allocatable && `${quantity(use.requested)} of ${quantity(use.allocatable)}`), h("b", {}, percent(use.share)))));
 }
 
 function nodePod(pod) {
-  const parts = [pod.requests.cpu && `${pod.requests.cpu} CPU`, pod.requests.memory, ...Object.entries(pod.requests).filter(([name]) => name.includes("/")).map(([name, amount]) => `${amount} ${name}`)];
+  const parts = [pod.requests.cpu && `${quantity(pod.requests.cpu)} CPU`, pod.requests.memory, ...Object.entries(pod.requests).filter(([name]) => name.includes("/")).map(([name, amount]) => `${amount} ${name}`)];
   return h("li", {}, h("a", { href: podLink(pod.namespace, pod.name) }, h("span", { class: "name" }, h("span", { class: "namespace" }, `${pod.namespace}/`), pod.name), h("span", { class: "meta" }, `priority ${number(pod.priority)}${parts.some(Boolean) ? ` · ${parts.filter(Boolean).join(" · ")}` : ""}`)));
 }

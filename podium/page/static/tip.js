@@ -65,7 +65,7 @@ export class Tip {
 
 function uses(node) {
   const known = [["cpu", node.cpu], ["memory", node.memory], ["pods", node.podShare], ...Object.entries(node.others)];
-  return [resources(known.slice(0, 4).map(([name, share]) => [name, { share, requested: "…", allocatable: "…" }]))];
+  return [resources(known.slice(0, 4).map(([name, share]) => [name, { share }]))];
 }
 
 function more(d) {

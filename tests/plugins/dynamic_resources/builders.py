@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from config.feature_gates import DEFAULT_GATES
 from config.types import DynamicResourcesArgs
@@ -21,6 +22,7 @@ from scheduler.framework.cluster_event import ClusterEvent
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
+from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.framework.status import Status
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.queue.nominator import Nominator
@@ -205,6 +207,7 @@ class Cluster:
         self.events: list[str] = []
         self.reported: list[tuple[ClusterEvent, Any, Any]] = []
         self.spawned: list[Any] = []
+        self.registry = CollectorRegistry()
         handle = Handle(
             snapshot=self.snapshot,
             profile="podium",
@@ -217,6 +220,7 @@ class Cluster:
             event=lambda pod, related, kind, reason, action, note: self.events.append(f"{reason}: {note}"),
             report=lambda event, old, new: self.reported.append((event, old, new)),
             spawn=self.spawned.append,
+            metrics=PluginMetrics(self.registry),
         )
         self.plugin = DynamicResources(args, handle)
         for node in [make_node(f"n{i + 1}") for i in range(nodes)] if isinstance(nodes, int) else nodes:

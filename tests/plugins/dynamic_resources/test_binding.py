@@ -179,6 +179,7 @@ async def test_the_claim_for_extended_resources_is_made_allocated_and_reported()
         "Pod/p/status",
     ]
     created, status = cluster.client.calls[0][2], cluster.client.calls[-1][2]["status"]
+    assert cluster.registry.get_sample_value("scheduler_resourceclaim_creates_total", {"status": "success"}) == 1
     assert created["metadata"]["generateName"] == "p-extended-resources-"
     assert "name" not in created["metadata"]
     assert created["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
@@ -254,14 +255,16 @@ def report(cluster: Cluster, condition: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "message"),
+    ("condition", "message", "outcome"),
     [
-        pytest.param("ready", "", id="the device becomes ready"),
-        pytest.param("broken", "device binding failed: claim c binding failed: reason=R, message=m", id="it fails"),
-        pytest.param("", "device binding timeout", id="nobody says anything for ten minutes"),
+        pytest.param("ready", "", "success", id="the device becomes ready"),
+        pytest.param(
+            "broken", "device binding failed: claim c binding failed: reason=R, message=m", "failed", id="it fails"
+        ),
+        pytest.param("", "device binding timeout", "timeout", id="nobody says anything for ten minutes"),
     ],
 )
-async def test_the_bind_waits_until_devices_are_ready(condition: str, message: str) -> None:
+async def test_the_bind_waits_until_devices_are_ready(condition: str, message: str, outcome: str) -> None:
     cluster = waiting_cluster()
     pod = a_pod("p", "c")
     loop = asyncio.get_running_loop()
@@ -272,3 +275,8 @@ async def test_the_bind_waits_until_devices_are_ready(condition: str, message: s
     assert (status.message if status else "") == message
     assert round(loop.time() - started) == (15 if condition else 600)
     assert cluster.events == ["BindingConditionsPending: waiting for binding conditions for device on node n1"]
+    labels = {"profile": "podium", "driver": DRIVER, "status": outcome}
+    series = "scheduler_dra_bindingconditions_"
+    assert cluster.registry.get_sample_value(f"{series}allocations_total", labels) == 1
+    waited = cluster.registry.get_sample_value(f"{series}wait_duration_seconds_sum", labels)
+    assert round(waited or 0) == (15 if condition else 600)

@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from podium.explain.asking import NoSuchPodError, UnreachableError, _ask
 from podium.explain.documents import Explanation
-from podium.explain.sources import NoSuchPodError, UnreachableError, _ask
 from podium.http import HttpServer
 from simulator.apiserver import ApiServer
 from tests.podium.harness import podium, until

@@ -146,7 +146,8 @@ class Tab:
     async def resize(self, width: int, height: int, *, phone: bool = False) -> None:
         """The size of the window; a phone has fingers and twice as many pixels."""
         scale = 2 if phone else 1
-        await self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=phone)  # fmt: skip
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone}
+        await self.send("Emulation.setDeviceMetricsOverride", **size)
         await self.send("Emulation.setTouchEmulationEnabled", enabled=phone)
 
     async def scheme(self, scheme: str) -> None:
@@ -167,10 +168,11 @@ class Tab:
     async def until(self, expression: str) -> Any:
         """Wait until an expression is true, and give its value; says what the page shows if it never is."""
         end = asyncio.get_running_loop().time() + TIMEOUT
-        while not (value := await self.run(expression)):
+        # An element comes as an empty object.
+        while (value := await self.run(expression)) in (None, False, 0, ""):
             if asyncio.get_running_loop().time() > end:
                 text = await self.run("document.body.innerText")
-                raise AssertionError(f"never true: {expression}\n{self.problems}\n{text[:2000]}")
+                raise AssertionError(f"never true: {expression}\n{self.problems}\n{text[-2500:]}")
             await asyncio.sleep(0.05)
         return value
 

@@ -248,3 +248,18 @@ def test_when_a_taint_was_added_makes_no_new_set_of_taints() -> None:
         cache.add_node(make_node(f"n{i}", taints=[added]))
     snapshot.refresh()
     assert len(snapshot.taint_sets) == 2  # none at all, and this one
+
+
+@pytest.mark.parametrize("few_rows", [0, 1000])
+def test_many_rows_written_at_once_show_the_same_as_one_by_one(few_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.snapshot.snapshot.FEW_ROWS", few_rows)
+    cache, snapshot = cluster()
+    for i in range(3):
+        cache.add_node(make_node(f"n{i}", cpu=str(i + 1), extra={"example.com/gpu": str(i)}))
+        cache.add_pod(make_pod(f"p{i}", cpu="500m", node_name=f"n{i}", requests={f"example.com/r{i}": "1"}))
+    cache.remove_node("n1")
+    assert snapshot.validate() == []
+    assert snapshot.nodes.allocatable("cpu").tolist() == [1000, 0, 3000]
+    assert snapshot.nodes.free("cpu").tolist() == [500, 0, 2500]
+    assert snapshot.nodes.free("example.com/r2").tolist() == [0, 0, -1]
+    assert snapshot.nodes.non_zero("memory").tolist() == [200 * 2**20, 0, 200 * 2**20]

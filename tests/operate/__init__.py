@@ -1,0 +1,1 @@
+"""podium as an operator meets it: the steps of the documentation on a real control plane, one after the other."""

@@ -1,0 +1,168 @@
+"""A new operator's first day, from docs/install.md and docs/troubleshoot.md: install, place, scrape, lose the leader,
+change the configuration, uninstall; by kustomize, and by Helm. Each leaves a transcript."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conformance.api import Json
+from tests.conformance.find import Binaries
+from tests.conformance.start import ADMIN
+from tests.deploy.rendering import CHART, DEPLOY
+from tests.deploy.test_monitoring import PROMTOOL, promtool
+from tests.operate.cluster import Operator, operated
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
+
+
+def workload(name: str, replicas: int, scheduler: str = "podium") -> str:
+    """A Deployment that asks for podium."""
+    container = {"name": "main", "image": "main:1", "resources": {"requests": {"cpu": "100m"}}}
+    labels = {"app": name}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"schedulerName": scheduler, "containers": [container]},
+                },
+            },
+        }
+    )
+
+
+def schedulers(events: Json) -> set[str]:
+    """Who says that it placed pods."""
+    return {e["reportingController"] for e in events["items"] if e["reason"] == "Scheduled"}
+
+
+async def placing(me: Operator) -> None:
+    """A first workload."""
+    await me.kubectl("create namespace shop")
+    await me.kubectl("apply -f -", workload("web", 6))
+    pods = await me.placed("shop", 6)
+    assert len({pod["spec"]["nodeName"] for pod in pods["items"]}) == 3
+    # Both replicas of podium see the pods; the one that leads binds them.
+    await me.kubectl("-n shop get pods -o wide")
+    events = await me.api.wait_until(
+        "/apis/events.k8s.io/v1/namespaces/shop/events", "told", lambda body: len(body["items"]) >= 6
+    )
+    assert schedulers(events) == {"podium"}
+
+
+async def scraping(me: Operator) -> None:
+    """Prometheus' account reads the metrics, nobody else does."""
+    await me.kubectl("-n kube-system create serviceaccount scraper")
+    await me.kubectl(
+        "create clusterrolebinding scraper --clusterrole=podium-viewer --serviceaccount=kube-system:scraper"
+    )
+    token = (await me.kubectl("-n kube-system create token scraper")).strip()
+    leader = await me.holder()
+    code, text = await me.agent.fetch(leader, "/metrics", token)
+    me.note("curl -k -H 'Authorization: Bearer …' https://podium:10259/metrics | grep attempts_total", "\n".join(
+        line for line in text.splitlines() if line.startswith("scheduler_schedule_attempts_total")))  # fmt: skip
+    assert code == 200
+    assert 'scheduler_schedule_attempts_total{profile="podium",result="scheduled"} 6.0' in text
+    assert 'leader_election_master_status{name="podium"} 1.0' in text
+    assert await me.agent.status(leader, "/metrics") == 403
+    assert await me.agent.status(leader, "/metrics", "made-up") == 401
+    assert await me.agent.status(leader, "/debug/state", token) == 403
+    if PROMTOOL is not None:
+        promtool(me.folder, "check", "metrics", text=text)
+    await me.kubectl("delete clusterrolebinding scraper")
+    await me.kubectl("-n kube-system delete serviceaccount scraper")
+
+
+async def losing_the_leader(me: Operator) -> None:
+    """Killed without a word, as with a node; the other one goes on, and the Deployment makes a third."""
+    leader = await me.holder()
+    me.note(f"kill -9 (the process of {leader.name}, which leads)", "")
+    leader.process.send_signal(signal.SIGKILL)
+    await leader.process.wait()
+    await me.kubectl(f"-n kube-system delete pod {leader.name} --grace-period=0 --force")
+    await me.kubectl("-n shop scale deployment web --replicas=12")
+    await me.placed("shop", 12)
+    assert (await me.holder()).name != leader.name
+    await me.kubectl("-n kube-system get lease podium -o jsonpath={.spec.holderIdentity}")
+    await me.kubectl("-n kube-system rollout status deployment podium --timeout=90s")
+
+
+async def uninstalled(me: Operator) -> None:
+    """Nothing of podium is left, neither object nor process; pods that it placed stay where they are."""
+    async with asyncio.timeout(60):
+        while left := await me.leftovers():
+            await asyncio.sleep(0.5)
+    me.note("kubectl get all kinds | grep podium", "\n".join(left))
+    await me.until(lambda: not me.podiums, "every podium has ended")
+    await me.placed("shop", 12)
+
+
+async def test_a_first_day_with_kustomize(binaries: Binaries, tmp_path: Path) -> None:
+    async with operated(binaries, tmp_path, "kustomize") as me:
+        mine = tmp_path / "deploy"
+        shutil.copytree(DEPLOY, mine, symlinks=True)
+        overlay = mine / "overlays" / ("kubernetes-1.20" if me.plane.version < (1, 21) else "node-pool/../../base")
+        await me.kubectl(f"apply -k {overlay}")
+        await me.kubectl("-n kube-system rollout status deployment podium --timeout=90s")
+        await placing(me)
+        await scraping(me)
+        await losing_the_leader(me)
+
+        # Another configuration is another ConfigMap: the Deployment rolls by itself.
+        config = mine / "base" / "config.yaml"
+        config.write_text(config.read_text() + "  - schedulerName: podium-batch\n")
+        me.note("echo '  - schedulerName: podium-batch' >> deploy/base/config.yaml", "")
+        await me.kubectl(f"apply -k {overlay}")
+        await me.kubectl("-n kube-system rollout status deployment podium --timeout=120s")
+        await me.kubectl("apply -f -", workload("batch", 3, "podium-batch"))
+        await me.placed("shop", 15)
+        await me.kubectl("-n shop delete deployment batch")
+        await me.placed_after_deletion("shop", 12)
+
+        await me.kubectl(f"delete -k {overlay}")
+        await me.kubectl(
+            "-n kube-system delete configmaps,leases,events -l app.kubernetes.io/name=podium --ignore-not-found"
+        )
+        await me.kubectl("-n kube-system delete lease podium --ignore-not-found")
+        await uninstalled(me)
+
+
+async def test_a_first_day_with_helm(binaries: Binaries, tmp_path: Path) -> None:
+    helm = pytest.importorskip("helm_python", reason="no Helm: install the wheel helm-python-sdk")
+    async with operated(binaries, tmp_path, "helm") as me:
+        with helm.Config(kubeconfig_path=me.plane.kubeconfig(ADMIN), namespace="kube-system") as release:
+            made = await asyncio.to_thread(release.install, str(CHART), "podium", namespace="kube-system")
+            me.note(
+                "helm install podium deploy/helm/podium -n kube-system",
+                str(made.get("notes") or made.get("info") or ""),
+            )
+            await me.kubectl("-n kube-system rollout status deployment podium --timeout=90s")
+            await placing(me)
+            await scraping(me)
+            await losing_the_leader(me)
+
+            profiles = [{"schedulerName": "podium"}, {"schedulerName": "podium-batch"}]
+            values = {"config": {"profiles": profiles}}
+            await asyncio.to_thread(release.upgrade, str(CHART), "podium", values, namespace="kube-system")
+            me.note("helm upgrade podium deploy/helm/podium -n kube-system -f values.yaml", yaml.safe_dump(values))
+            await me.kubectl("-n kube-system rollout status deployment podium --timeout=120s")
+            await me.kubectl("apply -f -", workload("batch", 3, "podium-batch"))
+            await me.placed("shop", 15)
+            await me.kubectl("-n shop delete deployment batch")
+            await me.placed_after_deletion("shop", 12)
+
+            await asyncio.to_thread(release.uninstall, "podium")
+            me.note("helm uninstall podium -n kube-system", "")
+        await me.kubectl("-n kube-system delete lease podium --ignore-not-found")
+        await uninstalled(me)
