@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from podium.explain.asking import _ask
+from podium.http import HttpServer
 from simulator.apiserver import ApiServer
 from simulator.apiserver.resources import Resource
 from tests.fixtures_apiserver import node
@@ -412,3 +414,15 @@ def serve(server: ApiServer, kind: str, plural: str, *, namespaced: bool) -> Non
         server.registry.register(
             Resource("resource.k8s.io", "v1", kind, plural, namespaced, subresources=("status",), strategic_merge=False)
         )
+
+
+async def test_a_running_podium_explains_what_a_gang_waits_for_and_changes_nothing(api_server: ApiServer) -> None:
+    store(api_server, node("a", cpu="2"), group(min_count=3))
+    async with podium(api_server, effective()) as service, HttpServer(service, "127.0.0.1", 0) as http:
+        store(api_server, *(pod(f"p-{i}", of="g", priority=9 - i) for i in range(3)))
+        await until(lambda: said(api_server, "p-2") != "", "the gang was tried")
+        (answer,) = await _ask(f"http://127.0.0.1:{http.port}", "default", "p-0")
+        assert answer.verdict.startswith(
+            'Its pod group "g" needs 3 members together, and only 2 of 3 fit: p-2 does not fit'
+        )
+        assert (service.cache.assumed, service.cache.validate(), service.scheduler.queue.validate()) == (set(), [], [])
