@@ -27,9 +27,21 @@ COMMANDS = {
 }
 
 
+class _Version(argparse.Action):
+    """Looks the version up only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and leave."""
+        from importlib.metadata import version
+
+        print(f"podium {version('podium')}")
+        parser.exit()
+
+
 def parser(asked: str = "") -> argparse.ArgumentParser:
     """The program's parser: the asked command whole, the others by name."""
     top = argparse.ArgumentParser(prog="podium", description="kube-scheduler as one asyncio Python service.")
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command, text in COMMANDS.items():
         if command == asked:

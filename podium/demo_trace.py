@@ -178,7 +178,7 @@ async def replay(args: argparse.Namespace, effective: Effective, serving: Servin
             await player.play()
         unfollow()
     _print(record, usage, player)
-    longer = f", each living {stretch:g} times as long" if stretch != 1 else ""
+    longer = f", each living {stretch:,.0f} times as long" if stretch != 1 else ""
     about = f"{len(nodes):,} nodes, {len(trace.tasks):,} tasks{longer}; time {speedup:,.0f} times as fast"
     Path(args.picture).write_text(picture(record, Path(args.trace).name, about))
     print(f"picture: {args.picture}", file=sys.stderr)
@@ -307,4 +307,4 @@ def picture(record: Record, name: str, about: str) -> str:
 
 
 def _nice_share(record: Record) -> float:
-    return svg.round_up(max((*record.cpu, *record.memory, *record.gpu, 0.001)) * 1000) / 1000
+    return svg.round_up(max((*record.cpu, *record.memory, *record.gpu, 0.001)))

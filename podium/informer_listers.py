@@ -14,9 +14,12 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
+from kube.api.core import Node, PersistentVolume, PersistentVolumeClaim
 from kube.api.custom import custom_resource, is_custom_name
 from kube.api.meta import ApiObject
+from kube.api.quantity_check import checked_capacity, checked_claim, checked_node, checked_volume
 from kube.api.resources import RESOURCES
+from kube.api.storage import CSIStorageCapacity
 from kube.client.discovery import Discovery
 from kube.client.errors import ApiError
 from kube.client.indexer import Indexer, IndexerLister
@@ -28,6 +31,13 @@ log = logging.getLogger(__name__)
 #: seconds between two looks for resources that the server did not have
 LOOK_AGAIN = 60.0
 _TYPES: dict[str, type[ApiObject]] = {resource.kind: resource.type for resource in RESOURCES if not resource.custom}
+#: what looks at objects before anybody else does
+_CHECKS: dict[type[ApiObject], Callable[[Any], Any]] = {
+    Node: checked_node,
+    PersistentVolume: checked_volume,
+    PersistentVolumeClaim: checked_claim,
+    CSIStorageCapacity: checked_capacity,
+}
 
 
 class InformerLister(IndexerLister):
@@ -79,7 +89,7 @@ class InformerListers:
         type_ = _TYPES[kind]
         if type_ in self._missing:
             return InformerLister(Indexer())
-        informer = self._factory.informer(type_)
+        informer = self._factory.informer(type_, transform=_CHECKS.get(type_))
         if self._group is not None:
             self._factory.start(self._group)
         return InformerLister(informer.indexer, informer)

@@ -82,7 +82,7 @@ class Verbosity(logging.Filter):
 
 
 def set_up(verbosity: int, files: Iterable[str] = (), form: str = "text") -> None:
-    """Below 0: warnings; 0 to 3: what an operator wants to read; 4: everything but scores; 10: the scores too.
+    """Below 0: errors; 0 to 3: what an operator wants to read; 4: everything but scores; 10: the scores too.
 
     Scores are those of each plugin and node. `files`: `PATTERN=N` of --vmodule; ConfigError for anything else.
     """
@@ -119,7 +119,7 @@ def _level(verbosity: int) -> int:
     if verbosity >= 10:
         return SCORES
     if verbosity < 0:
-        return logging.WARNING
+        return logging.ERROR
     return logging.DEBUG if verbosity >= 4 else logging.INFO
 
 

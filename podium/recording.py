@@ -25,8 +25,10 @@ import msgspec
 
 from kube.api import codec
 from podium.commands.config import effective_document
+from podium.what_if.recorded_extenders import Heard, Saying
 from podium.wiring import Service
 from scheduler.decision_log import Decision
+from scheduler.framework.extender import Extender
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,8 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._service.scheduler.decisions.listener = None
+        for framework in self._service.scheduler.frameworks.values():
+            framework.handle.extenders = tuple(_unheard(each) for each in framework.handle.extenders)
         self._writer.close()
         if self.left_out:
             log.warning("the recording leaves out %d news: its disk was too slow", self.left_out)
@@ -82,6 +86,8 @@ class Recorder:
                 delete=lambda obj, unknown: self._event("delete", obj),
             )
         self._service.scheduler.decisions.listener = self._decided
+        for framework in self._service.scheduler.frameworks.values():
+            framework.handle.extenders = tuple(Heard(each, self._said) for each in framework.handle.extenders)
 
     # --- what is noted ------------------------------------------------------------------------------------
 
@@ -95,6 +101,10 @@ class Recorder:
         self._put("decision", decision)
         if decision.node:
             self._assumed[decision.uid] = decision.node
+
+    def _said(self, saying: Saying) -> None:
+        """An extender answered: comes before the decision that it is about."""
+        self._put("extender", saying)
 
     def _note_forgotten(self) -> None:
         """Assumed pods whose bind failed are no news of any informer."""
@@ -129,6 +139,10 @@ class Recorder:
             ("nominated", 0.0, [pod.uid, node]) for node, pods in nominator.nominated_nodes().items() for pod in pods
         ]
         self._complete = self._writer.put(("segment", time.time(), (head, lines)))
+
+
+def _unheard(extender: Extender) -> Extender:
+    return extender.inner if isinstance(extender, Heard) else extender
 
 
 class _Writer:

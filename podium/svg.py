@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from math import ceil, floor, log10
 
 BLUE, GREEN, ORANGE, PURPLE = "#3b76c4", "#2a9d6f", "#e07b39", "#8a63b8"
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 64, 120, 84
 _GAP, _BOTTOM = 56, 48
-_TICKS = 4
+#: at most so many marks on an axis, the one at zero left out
+_MOST_ACROSS, _MOST_UP = 8, 5
 #: more points than pixels say nothing more
 _MOST_POINTS = 800
 _STYLE = """
@@ -55,11 +57,14 @@ class Panel:
     label: str = "{:,.0f}"
     fill: bool = False
 
-    def scale(self) -> float:
-        """The value at the upper edge."""
+    def scale(self) -> tuple[float, int]:
+        """The value at the upper edge, and how many marks there are up to it."""
         if self.top is not None:
-            return self.top
-        return round_up(max((max(one.values, default=0.0) for one in self.series), default=0.0))
+            return self.top, round(self.top / mark_distance(self.top, _MOST_UP))
+        largest = max((max(one.values, default=0.0) for one in self.series), default=0.0)
+        distance = max(1.0, mark_distance(largest, _MOST_UP))
+        marks = max(1, ceil(largest / distance))
+        return marks * distance, marks
 
 
 @dataclass(slots=True)
@@ -77,14 +82,18 @@ class _Canvas:
         self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>')
 
 
+def mark_distance(value: float, most: int) -> float:
+    """The smallest of 1, 2, 5, 10, 20, … (or 0.1, 0.2, …) of which no more than `most` are needed up to a value."""
+    if value <= 0:
+        return 1.0
+    distance = 10.0 ** floor(log10(value / most))
+    return next(factor * distance for factor in (1.0, 2.0, 5.0, 10.0) if value <= factor * distance * most * 1.000001)
+
+
 def round_up(value: float) -> float:
-    """The next of 1, 2, 4, 5, 8, 10, 20, … ; 4 at least, so that all marks on the axis are whole."""
-    step = 1.0
-    while True:
-        for factor in (4.0, 5.0, 8.0, 10.0, 20.0):
-            if value <= factor * step:
-                return factor * step
-        step *= 10.0
+    """A value on an axis that is no smaller, and where a mark stands."""
+    distance = mark_distance(value, _MOST_UP)
+    return ceil(value / distance - 1e-6) * distance
 
 
 def draw(title: str, subtitle: str, times: Sequence[float], panels: Sequence[Panel], unit: str) -> str:
@@ -107,12 +116,12 @@ def draw(title: str, subtitle: str, times: Sequence[float], panels: Sequence[Pan
 
 
 def _panel(canvas: _Canvas, panel: Panel, times: Sequence[float], y: float) -> None:
-    top, right = panel.scale(), _WIDTH - _RIGHT
+    (top, marks), right = panel.scale(), _WIDTH - _RIGHT
     canvas.text(_LEFT, y - 10, panel.title, "head")
-    for tick in range(_TICKS + 1):
-        at = y + panel.height * (1 - tick / _TICKS)
+    for tick in range(marks + 1):
+        at = y + panel.height * (1 - tick / marks)
         canvas.line(_LEFT, at, right, at, "axis" if tick == 0 else "grid")
-        canvas.text(_LEFT - 8, at + 4, panel.label.format(top * tick / _TICKS), anchor="end")
+        canvas.text(_LEFT - 8, at + 4, panel.label.format(top * tick / marks), anchor="end")
     ends: list[tuple[float, Series]] = []
     for one in panel.series:
         points = _points(times, one.values, top, y, panel.height)
@@ -156,9 +165,10 @@ def _time_axis(canvas: _Canvas, times: Sequence[float], y: float, unit: str) -> 
     if not times:
         return
     span, width = times[-1] - times[0], _WIDTH - _LEFT - _RIGHT
-    digits = 0 if span >= 10 else 1
-    for tick in range(7):
-        x = _LEFT + width * tick / 6
+    distance = mark_distance(span, _MOST_ACROSS)
+    digits = max(0, -floor(log10(distance)))
+    for tick in range(int(span / distance * 1.000001) + 1):
+        x = _LEFT + (width * tick * distance / span if span else 0)
         canvas.line(x, y, x, y + 5, "axis")
-        canvas.text(x, y + 19, f"{times[0] + span * tick / 6:,.{digits}f}", anchor="middle")
+        canvas.text(x, y + 19, f"{times[0] + tick * distance:,.{digits}f}", anchor="middle")
     canvas.text(_LEFT + width / 2, y + 37, unit, anchor="middle")

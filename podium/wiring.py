@@ -28,6 +28,7 @@ from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from kube.client.rest import Client, PatchType, Selection
+from podium.client_metrics import ClientMetrics
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
 from podium.informer_listers import InformerLister, InformerListers
@@ -110,6 +111,7 @@ class Service:
         self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
+        self.metrics.registry.register(ClientMetrics(self.recorder, self.factory))
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
         self.plugin_client = PluginClient(client, self._binder)
         self.extender_transport = ExtenderTransport()
@@ -132,6 +134,7 @@ class Service:
         self._listers = InformerListers(self.client, self.factory, missing)
         pods = self.factory.informer(Pod, PODS, Sharing().pod)
         self._listers.use("Pod", pods)
+        self._listers("Node")
         nominator, waiting = Nominator(), WaitingPods()
         frameworks = self._frameworks(nominator, waiting)
         heard = self._heard_of(frameworks)

@@ -184,7 +184,7 @@ class Debugger:
             kind = self._judge(subject)
             if kind and subject in suspects:
                 mended.add(subject, kind)
-                self._mend(subject)
+                self._try_to_mend(subject)
             elif kind:
                 found.add(subject)
             if work.spent:
@@ -192,6 +192,13 @@ class Debugger:
         for line in mended.lines():
             log.error("%s (mended)", line)
         return found
+
+    def _try_to_mend(self, subject: Subject) -> None:
+        """What cannot be counted, by a bug, is one object too few: no reason for the others to stand still."""
+        try:
+            self._mend(subject)
+        except Exception:
+            log.exception("%s cannot be mended", subject.key)
 
     def _mend(self, subject: Subject) -> None:
         """As if the informer told the handlers for the first time."""

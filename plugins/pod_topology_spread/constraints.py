@@ -60,8 +60,12 @@ class Constraints:
 def own_constraints(
     constraints: Iterable[TopologySpreadConstraint], namespace: str, labels: Mapping[str, str]
 ) -> Constraints:
-    """The constraints that a pod brings. Raises SelectorError for a selector that no API server lets in."""
-    parsed = [(c.when_unsatisfiable, _constraint(c, _own_selector(c, labels), namespace, labels)) for c in constraints]
+    """The constraints that a pod brings. Raises SelectorError for a selector that no API server lets in.
+
+    One of a kind that nobody knows is none, whatever it says otherwise.
+    """
+    known = [c for c in constraints if c.when_unsatisfiable in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)]
+    parsed = [(c.when_unsatisfiable, _constraint(c, _own_selector(c, labels), namespace, labels)) for c in known]
     return _sorted(parsed, require_all_keys=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from podium.configuration import add_config_arguments, read_configuration
 from podium.output import fail, print_json
 
-DEFAULT_SERVER = "http://127.0.0.1:10259"
+DEFAULT_SERVER = "https://127.0.0.1:10259"
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -26,6 +26,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", default=[],
                         help="offline: the objects of the cluster, as for simulate")  # fmt: skip
     parser.add_argument("--server", metavar="URL", help=f"a running podium (default: {DEFAULT_SERVER})")
+    parser.add_argument("--token-file", metavar="FILE", help="whose token the running podium is shown")
+    parser.add_argument("--certificate-authority", metavar="FILE", help="CA of the running podium's certificate")
+    parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="do not look at that certificate")
     parser.add_argument("--from-cluster", action="store_true", help="read the cluster's objects, ask no podium")
     parser.add_argument("--kubeconfig", metavar="FILE", help="for the cluster; default: as for run")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
@@ -48,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.from_cluster or (args.kubeconfig and not args.server):
             documents = _from_cluster(args, namespace, name)
         elif args.server:
-            documents = from_server(args.server, namespace, name)
+            documents = from_server(args.server, namespace, name, _trust(args))
         else:
             documents = _whoever_answers(args, namespace, name)
     except (NoSuchPodError, UnreachableError) as problem:
@@ -61,10 +64,16 @@ def _whoever_answers(args: argparse.Namespace, namespace: str, name: str) -> Seq
     from podium.explain.asking import UnreachableError, from_server
 
     try:
-        return from_server(DEFAULT_SERVER, namespace, name)
+        return from_server(DEFAULT_SERVER, namespace, name, _trust(args))
     except UnreachableError as problem:
         print(f"{problem}; reading the cluster instead", file=sys.stderr)
         return _from_cluster(args, namespace, name)
+
+
+def _trust(args: argparse.Namespace) -> Any:
+    from podium.explain.asking import Trust
+
+    return Trust(args.token_file, args.certificate_authority, args.insecure_skip_tls_verify)
 
 
 def _from_cluster(args: argparse.Namespace, namespace: str, name: str) -> Sequence[Any]:

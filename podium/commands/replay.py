@@ -57,6 +57,7 @@ def document(summary: Summary, changed: Sequence[Redecided]) -> dict[str, Any]:
         "ties": summary.outcomes["tie"],
         "different": len(changed),
         "skipped": summary.outcomes["skipped"],
+        "unanswered": summary.unanswered,
         "differences": [asdict(each) for each in changed],
     }
 
@@ -76,6 +77,9 @@ def _print(summary: Summary, changed: Sequence[Redecided]) -> None:
     )
     if counts["skipped"]:
         print(f"{counts['skipped']:,} skipped: their pod or their profile is not there any more", file=sys.stderr)
+    if summary.unanswered:
+        questions = plural(summary.unanswered, "question")
+        print(f"{questions} to extenders that nobody had asked then: taken as no objection", file=sys.stderr)
     if not changed:
         return
     console.print()

@@ -14,7 +14,7 @@ import numpy as np
 from kube.api.core import Taint
 from kube.api.tolerations import find_untolerated
 from plugins.node_resources_fit import TOO_MANY_PODS, insufficient
-from podium.explain import label_causes, pod_causes, volume_causes
+from podium.explain import device_causes, label_causes, pod_causes, volume_causes
 from podium.explain.amounts import amount, listed, resource_name
 from podium.explain.documents import MAX_NAMES, Cause, ResourceGap
 from podium.explain.view import View
@@ -65,7 +65,8 @@ def causes_of(view: View, found: Feasibility, diagnosis: Diagnosis) -> list[Caus
 def _of_all(view: View, found: Feasibility, status: Status) -> Cause:
     """PreFilter refused the pod as a whole."""
     names = [info.name for info in view.snapshot.node_infos()]
-    detail = volume_causes.claims_text(view, found.state.pod_info.pod) or status.message
+    volumes = volume_causes.claims_text(view, found.state.pod_info.pod) if status.plugin.startswith("Volume") else ""
+    detail = volumes or status.message
     return Cause(
         plugin=status.plugin,
         reason=status.message,
@@ -258,4 +259,5 @@ DESCRIBE: dict[str, Describe] = {
     "VolumeBinding": _grouped(volume_causes.claims),
     "VolumeZone": _grouped(volume_causes.claims),
     "NodeVolumeLimits": _grouped(volume_causes.limits),
+    "DynamicResources": _grouped(device_causes.devices),
 }

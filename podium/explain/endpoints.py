@@ -67,6 +67,7 @@ class Endpoints:
             profile_of=lambda pod: pod.spec.scheduler_name if pod.spec.scheduler_name in scheduler.frameworks else None,
             queue=scheduler.queue,
             decisions=scheduler.decisions,
+            asks=True,
             now=time.time,
         )
 

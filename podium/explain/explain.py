@@ -6,8 +6,10 @@ each of which sees one state of the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from kube.api.core import Pod
 from podium.explain import verdict
@@ -25,12 +27,15 @@ from podium.explain.documents import (
     QueueState,
     Wake,
 )
+from podium.explain.extenders import Said, add_to_diagnosis, ask_extenders, causes_by_extenders
 from podium.explain.groups import group_of
 from podium.explain.nearest import near_nodes
-from podium.explain.pieces import Pieces, at_once
+from podium.explain.pieces import Pieces, Question, at_once
 from podium.explain.preemption import preemption_of
 from podium.explain.view import Cluster, View
-from podium.explain.wakes import wakes_of
+from podium.explain.wakes import ANYTHING, wakes_of
+from scheduler.extender_cycle import EXTENDER
+from scheduler.framework.extender import Extender
 from scheduler.framework.runtime import Feasibility
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.snapshot.pod_info import PodInfo, uid_of
@@ -63,9 +68,9 @@ class _Found:
     best: list[str] = field(default_factory=list)
 
 
-def explain(cluster: Cluster, pod: Pod) -> Explanation:
-    """Why the pod is where it is, or nowhere; at once."""
-    return at_once(explaining(cluster, pod))
+def explain(cluster: Cluster, pod: Pod, ask: Callable[[Question], Any] | None = None) -> Explanation:
+    """Why the pod is where it is, or nowhere; at once. `ask` runs what extenders are asked."""
+    return at_once(explaining(cluster, pod), ask)
 
 
 def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pieces[Explanation]:
@@ -83,7 +88,6 @@ def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pie
         _explain_placed(cluster, view, pod, found)
     else:
         yield from _explain_pending(cluster, view, pod, found, patience)
-        yield
         _add_group(view, pod, found, LIVE_MEMBERS if patience is not None else None)
     if pod.metadata.deletion_timestamp is not None:
         found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
@@ -115,22 +119,31 @@ def _explain_placed(cluster: Cluster, view: View, pod: Pod, found: _Found) -> No
     view.snapshot.refresh()
 
 
-def _scores(view: View, asked: Feasibility, own: str = "") -> tuple[list[NodeScore], list[str]]:
-    """The best nodes and the pod's own, by total, then by name; and the names of all that are equally best."""
+def _scores(
+    view: View, asked: Feasibility, own: str = "", extra: Mapping[str, Mapping[str, int]] | None = None
+) -> tuple[list[NodeScore], list[str]]:
+    """The best nodes and the pod's own, by total, then by name; and the names of all that are equally best.
+
+    `extra`: what others than plugins add, by who and node.
+    """
     scores = view.scores(asked)
     if scores is None:
         return [], []
-    parts = scores.by_plugin()
     names = [info.name for _, info in scores.view.infos()]
-    order = sorted(range(len(names)), key=lambda i: (-scores.total[i], names[i] != own, names[i]))
+    parts = {plugin: values.tolist() for plugin, values in scores.by_plugin().items()}
+    total = scores.total.tolist()
+    for who, added in (extra or {}).items():
+        parts[who] = [added.get(name, 0) for name in names]
+        total = [sum(pair) for pair in zip(total, parts[who], strict=True)]
+    order = sorted(range(len(names)), key=lambda i: (-total[i], names[i] != own, names[i]))
     chosen = order[:BEST]
     if own in names and names.index(own) not in chosen:
         chosen.append(names.index(own))
-    best = [names[i] for i in order if scores.total[i] == scores.total[order[0]]]
+    best = [names[i] for i in order if total[i] == total[order[0]]]
     return [
         NodeScore(
             node=names[i],
-            total=int(scores.total[i]),
+            total=int(total[i]),
             plugins={name: int(values[i]) for name, values in parts.items()},
         )
         for i in chosen
@@ -149,26 +162,58 @@ def _explain_pending(cluster: Cluster, view: View, pod: Pod, found: _Found, pati
         return
     info = view.info(pod)
     view.now(info)
-    yield
+    yield None
     asked = view.now(info)
     if asked.error is not None:
         found.state, found.message = "error", asked.error.message
         found.verdict = f"judging it ends in an error: {asked.error.message}"
         return
-    rows = asked.rows() if asked.rejection is None else asked.rows()[:0]
-    found.feasible = len(rows)
-    if len(rows):
-        _explain_fitting(view, asked, found)
-    else:
+    if asked.rejection is not None or not len(asked.rows()):
         yield from _explain_refused(view, info, found, patience)
-    _add_extenders(view, pod, found)
+    else:
+        yield from _explain_passing(cluster, view, info, found)
     _add_waiting(cluster, pod, found)
 
 
-def _explain_fitting(view: View, asked: Feasibility, found: _Found) -> None:
+def _explain_passing(cluster: Cluster, view: View, info: PodInfo, found: _Found) -> Pieces[None]:
+    """Some nodes pass the filters: extenders may still refuse them."""
+    asked, extenders = view.now(info), view.engine.interested_extenders(info.pod)
+    if not cluster.asks or not extenders:
+        _explain_fitting(view, asked, found)
+        _add_extenders(extenders, found)
+        return
+    names = [view.snapshot.nodes.info(row).name for row in asked.rows().tolist()]
+    said: Said = yield from ask_extenders(extenders, info.pod, names)
+    asked = view.now(info)
+    if said.error and cluster.queue is None:
+        # Elsewhere than in its cluster an extender is often out of reach.
+        _explain_fitting(view, asked, found)
+        _add_extenders(extenders, found)
+        found.verdict += f" (which could not be asked: {said.error})"
+        return
+    if said.error:
+        found.state, found.message = "error", said.error
+        found.verdict = f"judging it ends in an error: {said.error}"
+        return
+    left = view.among(asked, said.names)
+    if len(left.rows()):
+        _explain_fitting(view, left, found, said.scores)
+        return
+    diagnosis = view.engine.diagnose(asked)
+    found.causes = sorted((*causes_by_extenders(said), *causes_of(view, asked, diagnosis)), key=lambda c: -c.nodes)
+    add_to_diagnosis(view, diagnosis, said)
+    found.message = diagnosis.message()
+    found.wakes = [Wake(plugin=EXTENDER, events=(ANYTHING,)), *wakes_of(view.engine, diagnosis.unschedulable_plugins)]
+    found.verdict = verdict.unschedulable(found.causes, found.node_count, (), (), None)
+
+
+def _explain_fitting(
+    view: View, asked: Feasibility, found: _Found, extra: Mapping[str, Mapping[str, int]] | None = None
+) -> None:
     found.state = "fits"
+    found.feasible = len(asked.rows())
     if found.feasible > 1:
-        found.scores, found.best = _scores(view, asked)
+        found.scores, found.best = _scores(view, asked, extra=extra or {})
     only = view.snapshot.nodes.info(int(asked.rows()[0])).name
     found.verdict = verdict.fits(found.scores, found.best, found.feasible, found.node_count, only)
 
@@ -181,7 +226,7 @@ def _explain_refused(view: View, info: PodInfo, found: _Found, patience: float |
         found.causes = causes_of(view, asked, diagnosis)
     refusing = set(diagnosis.unschedulable_plugins)
     found.message = diagnosis.message()
-    yield
+    yield None
     if found.node_count:
         found.preemption, message = yield from preemption_of(view, info, patience)
         found.nearest, found.changes = yield from near_nodes(view, info)
@@ -192,10 +237,10 @@ def _explain_refused(view: View, info: PodInfo, found: _Found, patience: float |
     )
 
 
-def _add_extenders(view: View, pod: Pod, found: _Found) -> None:
-    """Extenders are not asked for an explanation: they may have said no."""
-    names = [extender.name for extender in view.engine.interested_extenders(pod)]
-    if names and found.feasible:
+def _add_extenders(extenders: Sequence[Extender], found: _Found) -> None:
+    """They were not asked: they may say no."""
+    names = [extender.name for extender in extenders]
+    if names:
         found.verdict += f", if {conjoined(names, 'and')} let{'s' if len(names) == 1 else ''} it"
 
 

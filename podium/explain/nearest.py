@@ -63,11 +63,11 @@ def near_nodes(view: View, info: PodInfo) -> Pieces[tuple[list[NearNode], list[C
     if found.rejection is not None or found.error is not None:
         return [], []
     names = [view.snapshot.nodes.info(row).name for row in _rows_to_try(view, found)]
-    yield
+    yield None
     tried: list[Attempted] = []
     for name in names:
         tried += _attempted(view, info, name)
-        yield
+        yield None
     solved = [each for each in tried if each.is_solved]
     shown = _varied([*solved, *(each for each in tried if not each.is_solved)])
     changes = yield from _changes(view, tried)
@@ -271,7 +271,7 @@ def _changes(view: View, tried: list[Attempted]) -> Pieces[list[Change]]:
     made = []
     for each in least:
         made.append((sum(fix.cost for fix in each.fixes), _change(view, each)))
-        yield
+        yield None
     made.sort(key=lambda item: (round(item[0], 2), -item[1].nodes))
     return [change for _, change in made if change.nodes]
 

@@ -41,7 +41,7 @@ def preemption_of(view: View, info: PodInfo, patience: float | None) -> Pieces[t
         search.adapt(spent)
         if patience is not None and search.spent > patience:
             break
-        yield
+        yield None
     return search.answer()
 
 

@@ -9,6 +9,7 @@ import difflib
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from kube.api.core import Pod
 from podium.configuration import Effective
@@ -33,20 +34,20 @@ def from_objects(
     """One pod, or every pending one where no name is given."""
     pods = [_find(objects.pods, namespace, name)] if name else list(objects.pending)
     with ExitStack() as open_:
+        extenders = _extenders(effective, open_)
         simulation = Simulation(
             objects,
             effective.value,
             effective.registry,
             effective.gates,
             any_scheduler_name=any_name,
-            extenders=_extenders(effective, open_),
+            extenders=extenders,
         )
-    cluster = cluster_of(simulation)
-    return [explain(cluster, pod) for pod in pods]
+        cluster = replace(cluster_of(simulation), asks=extenders is not None)
+        return [explain(cluster, pod, extenders.ask if extenders is not None else None) for pod in pods]
 
 
 def _extenders(effective: Effective, open_: ExitStack) -> Extenders | None:
-    """Known, so that the verdict can name them, and not asked."""
     if not effective.value.extenders:
         return None
     from podium.what_if.extenders import OfflineExtenders

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ import msgspec
 
 from kube.api.core import Pod
 from plugins.default_preemption import DefaultPreemption
+from plugins.dynamic_resources.devices import DeviceId
 from scheduler.cache import SchedulerCache
 from scheduler.decision_log import DecisionLog
 from scheduler.framework.cycle_state import CycleState
@@ -54,6 +55,8 @@ class Cluster:
     #: None offline
     queue: SchedulingQueue | None = None
     decisions: DecisionLog | None = None
+    #: whether extenders can be asked
+    asks: bool = False
     #: wall clock, seconds
     now: Callable[[], float] = lambda: 0.0
 
@@ -88,6 +91,8 @@ class View:
         self._node_epoch = framework.snapshot.node_epoch
         self.handle = framework.handle
         self.cache = cache
+        #: device -> the claim that has it, once somebody asked
+        self.holders: dict[DeviceId, str] | None = None
         #: the assigned pods that a term means, as (row, pod): one walk over all pods per term is enough
         self.meant: dict[AffinityTerm, list[tuple[int, PodInfo]]] = {}
         #: the assigned pods whose anti-affinity means the pod, by term
@@ -115,6 +120,14 @@ class View:
         """PreFilter and Filter over all nodes; never a sample."""
         self.snapshot.refresh()
         return self.engine.find_feasible(CycleState(info))
+
+    def among(self, found: Feasibility, names: Collection[str]) -> Feasibility:
+        """The same where only these nodes are left."""
+        left = copy.copy(found)
+        left.mask = self.snapshot.nodes.none
+        left.mask[[self.snapshot.row_of[name] for name in names if name in self.snapshot.row_of]] = True
+        left.mask &= found.mask
+        return left
 
     def fits(self, found: Feasibility, node: NodeInfo) -> bool:
         """Whether the pod fits on a node that need not look like the snapshot's."""

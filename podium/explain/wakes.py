@@ -9,6 +9,7 @@ from scheduler.framework.cluster_event import Action, ClusterEvent, EventResourc
 from scheduler.framework.runtime import Framework
 from scheduler.queue.profile_hooks import hooks_of
 
+ANYTHING = "anything changes in the cluster"
 #: (resource, action) -> what happens then
 _POD = {
     Action.ADD: "a pod is added",
@@ -38,7 +39,7 @@ def wakes_of(framework: Framework, plugins: Collection[str]) -> list[Wake]:
     found: dict[str, list[str]] = {name: [] for name in sorted(plugins)}
     for name, texts in found.items():
         if name in hooks.any_event:
-            texts.append("anything changes in the cluster")
+            texts.append(ANYTHING)
     for hint in hooks.hints:
         if hint.plugin in found:
             found[hint.plugin] += _texts(hint.registered.event)
@@ -47,7 +48,7 @@ def wakes_of(framework: Framework, plugins: Collection[str]) -> list[Wake]:
 
 def _texts(event: ClusterEvent) -> Iterator[str]:
     if event.resource == EventResource.WILDCARD:
-        yield "anything changes in the cluster"
+        yield ANYTHING
         return
     resource = str(event.resource)
     if resource in (EventResource.POD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD):

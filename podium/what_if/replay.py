@@ -10,6 +10,7 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from kube.api.resources import by_kind, by_type
 from plugins.registry import Registry
 from podium.configuration import Effective
 from podium.recording import PATTERN, VERSION
+from podium.what_if.recorded_extenders import RecordedExtenders, Saying
 from scheduler.event_handlers import EventHandlers
+from scheduler.extender_cycle import schedule_pod_with_extenders
+from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting_pods import WaitingPods
 from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.pod_info import PodInfo, uid_of
@@ -64,6 +68,8 @@ class Summary:
     """How a replay went."""
 
     segments: int = 0
+    #: questions to extenders that nobody had asked when it was recorded
+    unanswered: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -102,17 +108,22 @@ class Replay:
         if head is None or head.k != "segment":
             raise LoadError((f"{path}: not a segment of a recording",))
         effective = self._effective or _recorded(path, msgspec.json.decode(head.v))
+        extenders = RecordedExtenders(effective.value)
         state: _State | None = None
         before: list[_Line] = []
-        for line in lines:
-            if line.k == "begin":
-                state = _State(effective, self._seed, before)
-            elif state is None:
-                before.append(line)
-            elif line.k == "decision":
-                yield state.decide(line.t, msgspec.json.decode(line.v))
-            else:
-                state.apply(line)
+        with closing(extenders):
+            for line in lines:
+                if line.k == "begin":
+                    state = _State(effective, self._seed, before, extenders)
+                elif state is None:
+                    before.append(line)
+                elif line.k == "decision":
+                    yield state.decide(line.t, msgspec.json.decode(line.v))
+                elif line.k == "extender":
+                    extenders.hear(msgspec.json.decode(line.v, type=Saying))
+                else:
+                    state.apply(line)
+            self.summary.unanswered += extenders.unanswered
 
 
 def _lines(path: Path) -> Iterator[_Line]:
@@ -139,10 +150,17 @@ def _recorded(path: Path, head: dict[str, Any]) -> Effective:
 class _State:
     """The scheduler's state at one moment of the recording. Owner: the replay of a segment."""
 
-    def __init__(self, effective: Effective, seed: int, lines: Iterable[_Line]) -> None:
+    def __init__(self, effective: Effective, seed: int, lines: Iterable[_Line], extenders: RecordedExtenders) -> None:
         objects, assumed, nominated = _known(lines)
+        self._extenders = extenders
         self._simulation = Simulation(
-            objects, effective.value, effective.registry, effective.gates, seed=seed, any_scheduler_name=False
+            objects,
+            effective.value,
+            effective.registry,
+            effective.gates,
+            seed=seed,
+            any_scheduler_name=False,
+            extenders=extenders,
         )
         self._time = 0.0
         frameworks = self._simulation.frameworks
@@ -227,10 +245,19 @@ class _State:
         info = self._info(pod)
         if info.uid in self._simulation.cache.pods:
             self._forget(info.uid)
-        attempt = schedule_pod(framework, info, self._simulation.percentage_of(framework.profile))
+        attempt = self._attempt(framework, info)
         redecided = _compare(moment, then, attempt, self._priorities)
         self._follow(then, info, attempt)
         return redecided
+
+    def _attempt(self, framework: Framework, info: PodInfo) -> Attempt:
+        percentage = self._simulation.percentage_of(framework.profile)
+        asked = framework.interested_extenders(info.pod)
+        if not asked:
+            return schedule_pod(framework, info, percentage)
+        attempt = self._extenders.ask(schedule_pod_with_extenders(framework, info, asked, percentage))
+        self._extenders.forget(info.uid)
+        return attempt
 
     def _priorities(self, victims: Iterable[str]) -> list[int]:
         pods = [self._pods.get(key) for key in victims]

@@ -5,22 +5,21 @@ The part of a profile's runtime that is synchronous and runs on one snapshot; `r
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import perf_counter
 
 import numpy as np
 
-from kube.api.core import Pod
 from scheduler.framework import shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis, Refused
+from scheduler.framework.dry_runs import DryRuns
 from scheduler.framework.enabled import EnabledPlugins, Observer
 from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
 from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import (
     FilterPlugin,
-    PreFilterPlugin,
     PreScorePlugin,
     Scope,
     ScorePlugin,
@@ -30,24 +29,20 @@ from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
 from scheduler.framework.shape_patch import patch
 from scheduler.framework.status import Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
-from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes
 
 log = logging.getLogger(__name__)
 
 
-class CyclePoints:
+class CyclePoints(DryRuns):
     """Owner: the Framework that it is the base of."""
 
     def __init__(self, enabled: EnabledPlugins, handle: Handle, observe: Observer, meter: Meter) -> None:
-        self.handle = handle
-        self.snapshot = handle.snapshot
+        points = enabled.points
+        super().__init__(handle, points.get("preFilter", ()), points.get("filter", ()))
         self.observe = observe
         self.meter = meter
-        points = enabled.points
-        self.pre_filter: tuple[PreFilterPlugin, ...] = points.get("preFilter", ())
-        self.filters: tuple[FilterPlugin, ...] = points.get("filter", ())
         self.pre_score: tuple[PreScorePlugin, ...] = points.get("preScore", ())
         self.scores: tuple[tuple[ScorePlugin, float], ...] = tuple(
             (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
@@ -240,7 +235,7 @@ class CyclePoints:
         for row in self._visiting_order(found).tolist():
             info = self.snapshot.infos[row]
             assert info is not None
-            refused = self._first_refusal(plugins, state, pod, info)
+            refused = self.first_refusal(plugins, state, pod, info)
             if refused is None:
                 feasible.append(row)
                 if wanted is not None and len(feasible) >= wanted:
@@ -254,21 +249,7 @@ class CyclePoints:
         found.mask = found.nodes.none
         found.mask[feasible] = True
 
-    def _first_refusal(
-        self, plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
-    ) -> Status | None:
-        for plugin in plugins:
-            if plugin.name in state.skip_filter:
-                continue
-            status = plugin.filter_node(state, pod, node)
-            if status is None or status.ok:
-                continue
-            if not status.rejected:
-                return shape_cache.filter_error(plugin.name, status)
-            return status.by(plugin.name)
-        return None
-
-    # --- nominated pods and dry runs ----------------------------------------------------------------------
+    # --- nominated pods -----------------------------------------------------------------------------------
 
     def _apply_nominated(self, found: Feasibility) -> None:
         """Nodes that hold nominated pods of equal or higher priority must fit with them too (facts 2.8).
@@ -294,60 +275,7 @@ class CyclePoints:
     def _with_nominated(self, found: Feasibility, row: int, pods: Iterable[PodInfo]) -> Status | None:
         info = self.snapshot.infos[row]
         assert info is not None
-        return self._filter_with_nominated(found.state, found.state.pod_info, info, pods, self.filters)
-
-    def nominated_rows(self, pod_info: PodInfo) -> dict[int, list[PodInfo]]:
-        """row -> nominated pods of equal or higher priority, other than the pod itself."""
-        rows = {}
-        for name, pods in self.handle.nominator.nominated_nodes().items():
-            row = self.snapshot.row_of.get(name)
-            counting = [p for p in pods if _counts_for(p, pod_info)]
-            if row is not None and counting:
-                rows[row] = counting
-        return rows
-
-    def _filter_with_nominated(
-        self,
-        state: CycleState,
-        pod_info: PodInfo,
-        node: NodeInfo,
-        nominated: Iterable[PodInfo],
-        filters: Sequence[FilterPlugin],
-    ) -> Status | None:
-        state, node = state.clone(), node.clone()
-        for added in nominated:
-            self.add_pod(state, pod_info, added, node)
-        return self._first_refusal(filters, state, pod_info.pod, node)
-
-    def filter_with_nominated_pods(
-        self, state: CycleState, pod_info: PodInfo, node: NodeInfo, filters: Sequence[FilterPlugin] | None = None
-    ) -> Status | None:
-        """Filters (default: all) for one node, one at a time: with nominated pods, then without. None: fits."""
-        filters = self.filters if filters is None else filters
-        nominated = [p for p in self.handle.nominator.nominated_pods_for_node(node.name) if _counts_for(p, pod_info)]
-        if nominated:
-            status = self._filter_with_nominated(state, pod_info, node, nominated, filters)
-            if status is not None:
-                return status
-        return self._first_refusal(filters, state, pod_info.pod, node)
-
-    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
-        """The filters whose PreFilter did not skip, in order."""
-        return [plugin for plugin in self.filters if plugin.name not in state.skip_filter]
-
-    def add_pod(self, state: CycleState, pod_info: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        """Put a pod on a cloned node and tell the plugins."""
-        node.add_pod(added)
-        for plugin in self.pre_filter:
-            if plugin.name not in state.skip_filter:
-                plugin.add_pod(state, pod_info.pod, added, node)
-
-    def remove_pod(self, state: CycleState, pod_info: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        """Take a pod off a cloned node and tell the plugins."""
-        node.remove_pod(removed)
-        for plugin in self.pre_filter:
-            if plugin.name not in state.skip_filter:
-                plugin.remove_pod(state, pod_info.pod, removed, node)
+        return self.filter_with_nominated(found.state, found.state.pod_info, info, pods, self.filters)
 
     # --- diagnosis ----------------------------------------------------------------------------------------
 
@@ -445,10 +373,6 @@ class CyclePoints:
             scores.asked[plugin.name] = weighted = weight * final
             scores.total += weighted
         return None
-
-
-def _counts_for(nominated: PodInfo, pod_info: PodInfo) -> bool:
-    return nominated.priority >= pod_info.priority and nominated.uid != pod_info.uid
 
 
 def _empty_node_set(plugins: list[str]) -> Status:

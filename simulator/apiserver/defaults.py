@@ -184,6 +184,7 @@ def _stateful_set(obj: Object) -> None:
     spec = _child(obj, "spec")
     _template(spec)
     _set(spec, replicas=1, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
+    _set(_child(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
     strategy = _child(spec, "updateStrategy")
     _set(strategy, type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
@@ -211,7 +212,9 @@ def _job(obj: Object) -> None:
         del template["spec"]["restartPolicy"]
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    _set(spec, parallelism=1, backoffLimit=6, completionMode="NonIndexed", suspend=False)
+    # With a limit for each index the one for all of them is out of the way.
+    limit = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
+    _set(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False)
     _child(obj, "status")
 
 

@@ -1,20 +1,19 @@
 """Jobs: pods that run to their end, so many at a time, until enough have succeeded or too many have failed.
 
 Each pod carries a finalizer until its end has been counted in the Job's status, so none is counted twice or forgotten,
-whoever deletes it. After failures new pods wait: 10 s, doubled with each up to six minutes. Indexed Jobs give each pod
-an index; pod failure and success policies are not carried out.
+whoever deletes it. After failures new pods wait: 10 s, doubled with each up to six minutes, by Job or by index.
+Indexed Jobs give each pod an index; `successPolicy` and `podReplacementPolicy` are not carried out.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.watch_cache import Key
 from simulator.controllers.api import key_of, seconds_of
 from simulator.controllers.controller import Context
+from simulator.controllers.job_tally import FAILURES, INDEX, Tally, has_gone, spell_indexes
 from simulator.controllers.pod_owner import PodOwner
 from simulator.controllers.pods import (
-    FINISHED,
     condition_of,
     is_active,
     is_ready,
@@ -25,51 +24,7 @@ from simulator.controllers.pods import (
 
 JOBS = "jobs.batch"
 TRACKING = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
 BURST = 500
-BACKOFF_BASE = 10.0
-BACKOFF_MAX = 360.0
-
-
-@dataclass(slots=True)
-class Tally:
-    """The state of a Job within one sync."""
-
-    job: Object
-    active: list[Object]
-    succeeded: int
-    failed: int
-    indexes: set[int]
-    last_failure: float = 0.0
-
-    @property
-    def spec(self) -> Object:
-        """The Job's spec."""
-        spec: Object = self.job["spec"]
-        return spec
-
-    @property
-    def indexed(self) -> bool:
-        """Whether its pods have indexes."""
-        return bool(self.spec.get("completionMode") == "Indexed")
-
-    @property
-    def done(self) -> bool:
-        """Whether enough have succeeded."""
-        completions = self.spec.get("completions")
-        if completions is None:
-            return self.succeeded > 0 and not self.active
-        return bool(self.succeeded >= completions)
-
-    @property
-    def wanted(self) -> int:
-        """How many pods should run now."""
-        if self.spec.get("suspend"):
-            return 0
-        completions = self.spec.get("completions")
-        if completions is None:
-            return len(self.active) if self.succeeded else int(self.spec["parallelism"])
-        return min(int(self.spec["parallelism"]), int(completions) - self.succeeded)
 
 
 class JobController(PodOwner):
@@ -96,7 +51,7 @@ class JobController(PodOwner):
         if job is None:
             self._let_go(key)
             return
-        if _ended(job):
+        if has_ended(job):
             self._release_all(job)
             self._expire(key, job)
             return
@@ -124,44 +79,40 @@ class JobController(PodOwner):
 
     def _count(self, job: Object) -> Tally:
         """Count the newly ended pods into the status, then let them go."""
-        status = job.get("status") or {}
-        pods = self._pods.by_index("controller", job["metadata"]["uid"])
-        tally = Tally(job, [], status.get("succeeded", 0), status.get("failed", 0), _read_indexes(status))
-        ended = []
-        for pod in pods:
+        tally, ended = Tally.begin(job), []
+        for pod in self._pods.by_index("controller", job["metadata"]["uid"]):
             if is_active(pod):
                 tally.active.append(pod)
-            elif TRACKING in (pod["metadata"].get("finalizers") or ()) and _has_ended(pod):
+            elif TRACKING in (pod["metadata"].get("finalizers") or ()) and has_gone(pod):
                 ended.append(pod)
-                self._count_one(tally, pod)
-        failures = [_finished_at(pod) for pod in pods if phase_of(pod) == "Failed"]
-        tally.last_failure = max(failures, default=0.0)
+                tally.count(pod)
+            if phase_of(pod) == "Failed":
+                tally.remember(pod)
         if ended:
             self._write(tally, [])
             for pod in ended:
                 self._release(pod)
         return tally
 
-    def _count_one(self, tally: Tally, pod: Object) -> None:
-        if phase_of(pod) != "Succeeded":
-            tally.failed += 1
-        elif not tally.indexed:
-            tally.succeeded += 1
-        elif (index := _index_of(pod)) is not None and index not in tally.indexes:
-            tally.indexes.add(index)
-            tally.succeeded += 1
-
     def _end_of(self, tally: Tally) -> Object | None:
         """The condition that ends the Job, if it ends now."""
+        if tally.failing:
+            return self._ending("Failed", "PodFailurePolicy", tally.failing)
         limit = tally.spec.get("backoffLimit", 6)
         if tally.failed > limit or self._restarted_too_often(tally, limit):
             return self._ending("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        most = tally.spec.get("maxFailedIndexes")
+        if most is not None and len(tally.failed_indexes) > most:
+            why = "Job has exceeded the specified maximal number of failed indexes"
+            return self._ending("Failed", "MaxFailedIndexesExceeded", why)
         deadline, started = tally.spec.get("activeDeadlineSeconds"), (tally.job.get("status") or {}).get("startTime")
         if deadline is not None and started:
             left = seconds_of(started) + deadline - self.api.seconds()
             if left <= 0:
                 return self._ending("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
             self.queue.add_after(key_of(tally.job), left)
+        if tally.done and tally.failed_indexes:
+            return self._ending("Failed", "FailedIndexes", "Job has failed indexes")
         if tally.done:
             return self._ending("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
         return None
@@ -197,22 +148,27 @@ class JobController(PodOwner):
             return self.delete_many(key, doomed)
         if difference == 0:
             return None
-        wait = self._backoff(tally)
+        wait = tally.wait(self.api.seconds())
         if wait > 0:
             self.queue.add_after(key, wait)
             return None
         return self._create(key, tally, min(difference, BURST))
 
-    def _backoff(self, tally: Tally) -> float:
-        if not tally.failed or not tally.last_failure:
-            return 0.0
-        delay = min(BACKOFF_MAX, BACKOFF_BASE * 2.0 ** min(tally.failed - 1, 16))
-        return tally.last_failure + delay - self.api.seconds()
-
     def _create(self, key: Key, tally: Tally, count: int) -> ApiError | None:
-        indexes = _free_indexes(tally, count) if tally.indexed else [None] * count
+        indexes = self._indexes_to_start(key, tally, count) if tally.indexed else [None] * count
         left = iter(indexes)
         return self.create_many(key, len(indexes), lambda: self._create_one(tally, next(left)))
+
+    def _indexes_to_start(self, key: Key, tally: Tally, count: int) -> list[int | None]:
+        """The first free indexes that need not wait; for the others the Job is looked at again."""
+        now, found = self.api.seconds(), list[int | None]()
+        for index in tally.free_indexes():
+            wait = tally.index_wait(index, now)
+            if wait > 0:
+                self.queue.add_after(key, wait)
+            elif len(found) < count:
+                found.append(index)
+        return found
 
     def _create_one(self, tally: Tally, index: int | None) -> None:
         name, uid = tally.job["metadata"]["name"], tally.job["metadata"]["uid"]
@@ -225,7 +181,10 @@ class JobController(PodOwner):
         metadata: dict[str, Any] = {"labels": labels, "finalizers": [TRACKING]}
         if index is not None:
             labels[INDEX] = str(index)
-            metadata |= {"annotations": {INDEX: str(index)}, "generateName": f"{name}-{index}-"}
+            annotations = {INDEX: str(index)}
+            if tally.limit_per_index is not None:
+                annotations[FAILURES] = str(tally.index_failures.get(index, 0))
+            metadata |= {"annotations": annotations, "generateName": f"{name}-{index}-"}
         pod = pod_from_template(tally.job, tally.spec["template"], **metadata)
         if index is not None:
             pod["spec"]["hostname"] = f"{name}-{index}"
@@ -248,7 +207,8 @@ class JobController(PodOwner):
             "succeeded": tally.succeeded,
             "failed": tally.failed,
             "uncountedTerminatedPods": {},
-            "completedIndexes": _spell_indexes(tally.indexes) if tally.indexed else None,
+            "completedIndexes": spell_indexes(tally.indexes) if tally.indexed else None,
+            "failedIndexes": spell_indexes(tally.failed_indexes) if tally.limit_per_index is not None else None,
             "conditions": [*(known.get("conditions") or ()), *ending],
         }
         if ending and ending[0]["type"] == "Complete":
@@ -264,7 +224,7 @@ class JobController(PodOwner):
 
     def _release_all(self, job: Object) -> None:
         for pod in self._pods.by_index("controller", job["metadata"]["uid"]):
-            if _has_ended(pod) or is_terminating(pod):
+            if has_gone(pod) or is_terminating(pod):
                 self._release(pod)
 
     def _release(self, pod: Object) -> None:
@@ -288,53 +248,6 @@ class JobController(PodOwner):
             self.api.delete(JOBS, job)
 
 
-def _ended(job: Object) -> bool:
+def has_ended(job: Object) -> bool:
+    """Whether a Job is complete or has failed."""
     return any(condition_of(job, kind).get("status") == "True" for kind in ("Complete", "Failed"))
-
-
-def _has_ended(pod: Object) -> bool:
-    """Finished, or deleted with nothing left of it but the finalizer."""
-    if phase_of(pod) in FINISHED:
-        return True
-    return is_terminating(pod) and not pod["metadata"].get("deletionGracePeriodSeconds")
-
-
-def _finished_at(pod: Object) -> float:
-    status = pod.get("status") or {}
-    ends = [
-        container["state"]["terminated"].get("finishedAt") or ""
-        for container in status.get("containerStatuses") or ()
-        if "terminated" in container.get("state", {})
-    ]
-    return max((seconds_of(end) for end in ends), default=seconds_of(pod["metadata"]["creationTimestamp"]))
-
-
-def _index_of(pod: Object) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdigit() else None
-
-
-def _free_indexes(tally: Tally, count: int) -> list[int | None]:
-    taken = tally.indexes | {index for pod in tally.active if (index := _index_of(pod)) is not None}
-    free = (index for index in range(int(tally.spec.get("completions") or 0)) if index not in taken)
-    return [index for index, _ in zip(free, range(count), strict=False)]
-
-
-def _read_indexes(status: Object) -> set[int]:
-    """Read `0-3,7`."""
-    found: set[int] = set()
-    for part in (status.get("completedIndexes") or "").split(","):
-        first, _, last = part.partition("-")
-        if first:
-            found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
-def _spell_indexes(indexes: set[int]) -> str:
-    parts: list[list[int]] = []
-    for index in sorted(indexes):
-        if parts and parts[-1][1] == index - 1:
-            parts[-1][1] = index
-        else:
-            parts.append([index, index])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

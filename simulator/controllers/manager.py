@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from simulator.apiserver.server import ApiServer
 from simulator.controllers.api import Api
 from simulator.controllers.controller import Context, Controller
+from simulator.controllers.cron_job import CronJobController
 from simulator.controllers.daemon_set import DaemonSetController
 from simulator.controllers.deployment import DeploymentController
 from simulator.controllers.device_driver import DeviceDriver
@@ -29,6 +30,7 @@ from simulator.controllers.replication_controller import ReplicationControllerCo
 from simulator.controllers.resource_claims import ResourceClaimController
 from simulator.controllers.revisions import serve as serve_revisions
 from simulator.controllers.stateful_set import StatefulSetController
+from simulator.controllers.volume_protection import VolumeProtectionController
 from simulator.controllers.volumes import VolumeController
 
 
@@ -62,9 +64,11 @@ class ControllerManager:
             StatefulSetController(context),
             DaemonSetController(context),
             JobController(context),
+            CronJobController(context),
             self.garbage_collector,
             DisruptionController(context),
             VolumeController(context),
+            VolumeProtectionController(context),
             self.provisioner,
             EphemeralVolumeController(context),
             ResourceClaimController(context),

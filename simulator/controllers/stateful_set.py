@@ -107,6 +107,7 @@ class StatefulSetController(Controller):
         known = (owner.get("status") or {}).get("currentRevision")
         current = next((one for one in revisions if one["metadata"]["name"] == known), update)
         plan = Plan(owner, pods, current, update)
+        self._retain(plan)
         if self._replace_and_create(plan) and self._scale_down(plan):
             self._update(plan)
         self._write_status(plan)
@@ -223,6 +224,27 @@ class StatefulSetController(Controller):
             body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
             self.api.create("persistentvolumeclaims", namespace, copy_of(body))
 
+    def _retain(self, plan: Plan) -> None:
+        """Let claims go with the set, or with a pod that is scaled away, where the set's policy says so."""
+        policy = plan.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        with_set, with_pod = (policy.get(key) == "Delete" for key in ("whenDeleted", "whenScaled"))
+        for ordinal, pod in plan.pods.items():
+            gone = with_pod and ordinal not in plan.ordinals
+            owners = [owner_of_claim(pod)] if gone else [owner_of_claim(plan.owner)] if with_set else []
+            for template in _templates(plan):
+                name = f"{_claim_name(template)}-{pod['metadata']['name']}"
+                self._set_owners((pod["metadata"]["namespace"], name), plan, pod, owners)
+
+    def _set_owners(self, key: Key, plan: Plan, pod: Object, owners: list[Object]) -> None:
+        claim = self.api.get("persistentvolumeclaims", key)
+        if claim is None:
+            return
+        known = claim["metadata"].get("ownerReferences") or []
+        ours = {plan.owner["metadata"]["uid"], pod["metadata"]["uid"]}
+        wanted = [owner for owner in known if owner["uid"] not in ours] + owners
+        if wanted != known:
+            self.api.set_metadata("persistentvolumeclaims", claim, ownerReferences=wanted or None)
+
     def _write_status(self, plan: Plan) -> None:
         owner = plan.owner
         known = self.api.get(STATEFUL_SETS, key_of(owner))
@@ -257,6 +279,16 @@ class StatefulSetController(Controller):
             "updateRevision": plan.update["metadata"]["name"],
             "collisionCount": 0,
         }
+
+
+def owner_of_claim(obj: Object) -> Object:
+    """A reference to what takes a claim along, without managing it."""
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+    }
 
 
 def _revision_of(pod: Object) -> str:

@@ -168,12 +168,13 @@ class VolumeController(Controller):
         claim = self.api.get(CLAIMS, (reference["namespace"], reference["name"]))
         if not reference.get("uid"):
             self._set_volume_phase(volume, "Available")
-        elif claim is not None and claim["metadata"]["uid"] == reference["uid"]:
+            return
+        if claim is not None and claim["metadata"]["uid"] == reference["uid"]:
             self.queue.add(key_of(claim))
-        elif volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            return
+        self._set_volume_phase(volume, "Released")
+        if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             self.api.delete(VOLUMES, volume)
-        else:
-            self._set_volume_phase(volume, "Released")
 
     def _set_volume_phase(self, volume: Object, phase: str) -> None:
         current = self.api.get(VOLUMES, key_of(volume))

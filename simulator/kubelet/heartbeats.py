@@ -4,6 +4,7 @@ The nodes are spread evenly over the interval. A heartbeat is one small write, w
 that thousands of idle nodes cost next to nothing. Owner: `HollowKubelet`.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,10 @@ _CONDITIONS = {
 
 
 class Rota:
-    """Whose turn it is: each name once an interval, many in one tick, so that a thousand cost one timer."""
+    """Whose turn it is: each name once an interval, many in one tick, so that a thousand cost one timer.
+
+    A tick in which it is nobody's turn is left out, so that a few names cost as little as they should.
+    """
 
     def __init__(self, timers: Timers, interval: float, take: Callable[[str], None]) -> None:
         self._timers = timers
@@ -35,32 +39,46 @@ class Rota:
         self._slots: list[dict[str, None]] = [{} for _ in range(SLOTS)]
         self._slot_of: dict[str, int] = {}
         self._added = 0
-        self._now = 0
-        self._ticking = False
+        self._begun: float | None = None
+        self._next: int | None = None
 
     def add(self, name: str) -> None:
         """From now on this one too."""
         if name not in self._slot_of:
             # Steps of this size meet every slot before they meet one again, and spread any number evenly.
-            self._slot_of[name] = slot = self._added * _STEP % SLOTS
+            self._slot_of[name] = slot = (1 + self._added * _STEP) % SLOTS
             self._added += 1
             self._slots[slot][name] = None
-        if not self._ticking:
-            self._ticking = True
-            self._timers.after(self._tick, self._work)
+        self._arm(self._position())
 
     def remove(self, name: str) -> None:
         """Not this one any more."""
         if (slot := self._slot_of.pop(name, None)) is not None:
             del self._slots[slot][name]
 
-    def _work(self) -> None:
-        self._now = (self._now + 1) % SLOTS
-        for name in tuple(self._slots[self._now]):
+    def _position(self) -> int:
+        """How many ticks have passed since the first name came."""
+        now = asyncio.get_running_loop().time()
+        if self._begun is None:
+            self._begun = now
+        return int((now - self._begun) / self._tick)
+
+    def _arm(self, position: int) -> None:
+        """Wait for the first tick behind a position in which it is somebody's turn, unless that is waited for."""
+        found = next((n for n in range(position + 1, position + 1 + SLOTS) if self._slots[n % SLOTS]), None)
+        if found is None or self._begun is None or (self._next is not None and self._next <= found):
+            return
+        self._next = found
+        due = self._begun + found * self._tick - asyncio.get_running_loop().time()
+        self._timers.after(max(0.0, due), self._work, found)
+
+    def _work(self, position: int) -> None:
+        if position != self._next:
+            return  # a name that came later has its turn earlier
+        self._next = None
+        for name in tuple(self._slots[position % SLOTS]):
             self._take(name)
-        self._ticking = bool(self._slot_of)
-        if self._ticking:
-            self._timers.after(self._tick, self._work)
+        self._arm(position)
 
 
 class Heartbeats:

@@ -58,6 +58,12 @@ def rejected(pod: Object, reason: str, message: str, now: str) -> Object:
     return {**known, "phase": "Failed", "reason": reason, "message": text, "startTime": now}
 
 
+def overdue(status: Object) -> Object:
+    """The status of a pod that has run for longer than it may."""
+    why = "Pod was active on the node longer than the specified deadline"
+    return {**status, "phase": "Failed", "reason": "DeadlineExceeded", "message": why}
+
+
 def _conditions(pod: Object, known: Object, containers: list[Container], phase: str, now: str) -> list[Object]:
     before = {condition["type"]: condition for condition in known.get("conditions") or ()}
     kept = [condition for kind, condition in before.items() if kind not in _OURS]

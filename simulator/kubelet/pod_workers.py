@@ -15,9 +15,9 @@ from typing import Literal, Protocol
 
 from simulator.apiserver.errors import ApiError, Object
 from simulator.apiserver.watch_cache import Key
-from simulator.controllers.api import Api, key_of
+from simulator.controllers.api import Api, key_of, seconds_of
 from simulator.kubelet.claims import ClaimManager
-from simulator.kubelet.pod_status import FINISHED, phase_of, pod_status
+from simulator.kubelet.pod_status import FINISHED, overdue, phase_of, pod_status
 from simulator.kubelet.runtime import START_SECONDS, STOP_SECONDS, Container, FakeRuntime, Sandbox, number
 from simulator.kubelet.timers import BATCH, Timers
 
@@ -37,6 +37,10 @@ class PodWorker:
     state: State = "syncing"
     queued: bool = False
     kill_at: float = math.inf
+    expired: bool = False
+    """Whether it ran longer than it may."""
+    deadline: float = math.inf
+    """When, on the loop's clock, it will have run for as long as it may, as far as a timer is set for it."""
     backoffs: int = 0
 
 
@@ -144,6 +148,10 @@ class PodWorkers:
             self._finish(worker)
 
     def _sync(self, uid: str, worker: PodWorker) -> None:
+        if self._seconds_left(worker) <= 0:
+            worker.expired, worker.state = True, "terminating"
+            self._terminate(uid, worker)
+            return
         box = self._runtime.get(uid)
         if box is None:
             if self._volumes_missing(worker.pod):
@@ -161,6 +169,21 @@ class PodWorkers:
             worker.state = "terminated"
             self._claims.release(uid)
             self._nodes.pod_ended(worker.pod)
+            return
+        left = self._seconds_left(worker)
+        at = asyncio.get_running_loop().time() + left
+        if at < worker.deadline:
+            worker.deadline = at
+            self._timers.after(left, self.wake, uid)
+
+    def _seconds_left(self, worker: PodWorker) -> float:
+        """How long until a pod's `activeDeadlineSeconds` are over."""
+        deadline = worker.pod["spec"].get("activeDeadlineSeconds")
+        current = self._api.get("pods", key_of(worker.pod)) if deadline is not None else None
+        started = ((current or {}).get("status") or {}).get("startTime")
+        if deadline is None or not started:
+            return math.inf
+        return seconds_of(started) + float(deadline) - self._api.seconds()
 
     def _start(self, pod: Object) -> Sandbox:
         said = number(pod["metadata"].get("annotations") or {}, START_SECONDS)
@@ -193,7 +216,8 @@ class PodWorkers:
 
     def _kill(self, uid: str, worker: PodWorker) -> None:
         metadata = worker.pod["metadata"]
-        grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
+        given = worker.pod["spec"].get("terminationGracePeriodSeconds") if worker.expired else None
+        grace = float(metadata.get("deletionGracePeriodSeconds") or given or 0)
         said = number(metadata.get("annotations") or {}, STOP_SECONDS)
         needed = self._nodes.delays().stop if said is None else said
         delay = min(needed, grace)
@@ -204,6 +228,7 @@ class PodWorkers:
 
     def _finish(self, worker: PodWorker) -> None:
         """All containers are gone; so the pod may go, if it is to be deleted."""
+        self._claims.release(worker.pod["metadata"]["uid"])
         self._nodes.pod_ended(worker.pod)
         current = self._api.get("pods", key_of(worker.pod))
         if current is None or current["metadata"]["uid"] != worker.pod["metadata"]["uid"]:
@@ -219,7 +244,8 @@ class PodWorkers:
         if current is None or current["metadata"]["uid"] != worker.pod["metadata"]["uid"]:
             return
         host = self._nodes.host_address(current["spec"]["nodeName"])
-        self._write(current, pod_status(current, box, host, self._api.now(), terminating=terminating))
+        status = pod_status(current, box, host, self._api.now(), terminating=terminating)
+        self._write(current, overdue(status) if worker.expired and terminating else status)
 
     def _write(self, pod: Object, status: Object) -> None:
         try:

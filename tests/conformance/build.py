@@ -1,4 +1,4 @@
-"""Builds etcd, kube-apiserver, kube-scheduler and kube-controller-manager from Debian 12's packages.
+"""Builds etcd, kube-apiserver, kube-scheduler and kube-controller-manager from Debian 12's packages; fetches kubectl.
 
 Called by `control_plane` when `find` comes back empty. Works in one folder of the user's cache: apt reads a private
 copy of the machine's own configuration; packages are unpacked, not installed (only dpkg-dev is, where it is missing).
@@ -25,6 +25,7 @@ GO = "1.19"
 # The go and src packages together are one GOROOT; reflect2 replaces the vendored 1.0.1 (see `_replace_reflect2`).
 PACKAGES = (f"golang-{GO}-go", f"golang-{GO}-src", "golang-github-modern-go-reflect2-dev", "etcd-server")
 SERVERS = ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+CLIENT, CLIENT_PACKAGE = "kubectl", "kubernetes-client"
 REPOSITORY = "k8s.io/kubernetes"
 OPENAPI = "pkg/generated/openapi"
 OPENAPI_TAG = re.compile(rb"^\s*//\s*\+k8s:openapi-gen=", re.MULTILINE)
@@ -117,6 +118,28 @@ def build(root: Path, out: Path) -> None:
             if not (out / server).exists():
                 with _step(f"compiling {server} {VERSION}"):
                     _compile(workshop, server)
+        shutil.rmtree(root)
+
+
+def fetch_kubectl(root: Path, out: Path) -> None:
+    """Leave Debian's kubectl in `out`: the oldest client that the embedded server is tried with."""
+    if (out / CLIENT).exists():
+        return
+    if shutil.which("apt-get") is None:
+        raise BuildError("no apt-get here")
+    workshop = Workshop(root, out)
+    for folder in (root, out, workshop.root / "downloads"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _locked(root.parent / "build.lock"):
+        if (out / CLIENT).exists():
+            return
+        with _step(f"fetching kubectl {VERSION}"):
+            _apt_update(workshop)
+            downloads = workshop.root / "downloads"
+            _apt(workshop, "apt-get", "download", "-q", CLIENT_PACKAGE, cwd=downloads)
+            (package,) = downloads.glob(f"{CLIENT_PACKAGE}_*.deb")
+            workshop.run("dpkg", "-x", package, workshop.unpacked)
+            _keep(workshop.unpacked / "usr" / "bin" / CLIENT, out / CLIENT)
         shutil.rmtree(root)
 
 

@@ -6,7 +6,7 @@ exit 1 where it can do neither. Starts no server.
 
 import sys
 
-from tests.conformance.build import VERSION, BuildError, build
+from tests.conformance.build import VERSION, BuildError, build, fetch_kubectl
 from tests.conformance.find import HELP, Binaries, NotFoundError, cache, find, require
 
 
@@ -34,7 +34,16 @@ def main() -> int:
         print("control plane: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
     print(f"control plane: Kubernetes {version} from {binaries.origin}: {binaries.kube_apiserver.parent}")
+    _fetch_kubectl()
     return 0
+
+
+def _fetch_kubectl() -> None:
+    """An old client is good to have, and no condition: where there is none, the newer ones are tried alone."""
+    try:
+        fetch_kubectl(cache() / "kubectl", cache() / VERSION)
+    except (BuildError, OSError) as error:
+        print(f"control plane: no kubectl {VERSION}: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,7 @@ def test_podium_may_read_just_the_kinds_that_it_watches() -> None:
     # Events and the Lease are written; the admission of pods has looked at priority classes and claim templates.
     not_watched = {"events", "leases", "priorityclasses", "resourceclaimtemplates"}
     known = {(r.group, r.plural) for r in RESOURCES if r.plural not in not_watched}
-    gangs = {("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "workloads")}
-    assert read == known | gangs
+    assert read == known
 
 
 def test_no_resource_is_granted_twice() -> None:

@@ -1,4 +1,5 @@
-"""Which kubectls there are: the wheel's, the one on PATH, and further ones that KUBECTLS names (separated by `:`).
+"""Which kubectls there are: the wheel's, the one on PATH, Debian's old one that `make control-plane` has fetched, and
+further ones that KUBECTLS names (separated by `:`).
 
 Read by the tests and by `record`. Starts nothing.
 """
@@ -9,8 +10,11 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
+
+from tests.conformance.build import CLIENT, VERSION
+from tests.conformance.find import cache
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,13 @@ class Client:
         return "kubectl {}.{}".format(*self.version)
 
 
-@cache
+@lru_cache
 def clients() -> tuple[Client, ...]:
     """All that there are, the newest first, one of each version."""
     named = [Path(name) for name in os.environ.get("KUBECTLS", "").split(os.pathsep) if name]
     on_path = shutil.which("kubectl")
-    places = [Path(sys.executable).parent / "kubectl", *([Path(on_path)] if on_path else []), *named]
+    old = cache() / VERSION / CLIENT
+    places = [Path(sys.executable).parent / "kubectl", *([Path(on_path)] if on_path else []), old, *named]
     found: dict[tuple[int, int], Client] = {}
     for place in places:
         version = _version(place) if place.exists() else None

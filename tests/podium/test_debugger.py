@@ -125,3 +125,19 @@ async def test_the_dump_names_every_node_and_every_pending_pod(api_server: ApiSe
     [line] = [line for line in lines if line.startswith("n1: ")]
     assert line.endswith("pods: default/web")
     assert {"unschedulable: default/big", "gated: default/held"} <= set(lines)
+
+
+async def test_what_cannot_be_mended_is_told_of_and_ends_nothing(
+    api_server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api_server.create(node("n1"))
+    async with podium(api_server) as service:
+        await until(lambda: "n1" in service.cache.nodes, "n1 is known")
+        service.cache.remove_node("n1")
+        with monkeypatch.context() as patched:
+            patched.setattr(service.cache, "add_node", lambda _: 1 / 0)
+            suspects = await service.debugger.check(())
+            await service.debugger.check(suspects)
+        assert "n1 cannot be mended" in caplog.text
+        await service.debugger.check(suspects)
+        assert "n1" in service.cache.nodes

@@ -183,10 +183,24 @@ def test_the_stretch_that_fills_the_nodes():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0, 4), (3, 4), (4.5, 5), (7, 8), (9, 10), (11, 20), (21, 40), (4100, 5000)]
+    ("value", "marks"),
+    [
+        (0, [0, 1]),
+        (3, [0, 1, 2, 3]),
+        (4.5, [0, 1, 2, 3, 4, 5]),
+        (7, [0, 2, 4, 6, 8]),
+        (11, [0, 5, 10, 15]),
+        (5010, [0, 2000, 4000, 6000]),
+    ],
 )
-def test_axes_end_on_a_round_number(value, expected):
-    assert svg.round_up(value) == expected
+def test_axes_have_few_marks_on_round_numbers(value, marks):
+    top, count = svg.Panel("", [svg.Series("", "", [value])]).scale()
+    assert [top * i / count for i in range(count + 1)] == pytest.approx(marks)
+
+
+@pytest.mark.parametrize(("share", "top"), [(0.032, 0.04), (0.11, 0.15), (0.2, 0.2), (0.41, 0.5), (0.001, 0.001)])
+def test_a_small_share_gets_an_axis_of_its_own(share, top):
+    assert svg.round_up(share) == pytest.approx(top)
 
 
 def test_a_picture_is_well_formed_whatever_its_texts_are():

@@ -14,6 +14,7 @@ import pytest
 import trustme
 from aiohttp import web
 
+from podium.explain.asking import NoSuchPodError, Trust, UnreachableError, _ask
 from podium.http import HttpServer
 from podium.serving.access import BOUND, Access, Ages, Remembered, User
 from podium.serving.certificates import CertificateError, ServingCertificate, TlsSettings
@@ -176,6 +177,35 @@ async def test_masters_need_no_review() -> None:
     async with serving(reviewer()) as client:
         access = Access(client, client, asyncio.get_running_loop().time)
         assert (await access.may(User("admin", ("system:masters",)), "get", "/debug/state")).allowed
+
+
+@pytest.mark.parametrize(
+    ("token", "line"),
+    [
+        pytest.param("sesame", "there is no pod default/web", id="who may ask is answered"),
+        pytest.param("wrong", "answered with code 401: Unauthorized", id="a token nobody knows"),
+        pytest.param("", "answered with code 403: Forbidden: user .* cannot get path", id="no token"),
+    ],
+)
+async def test_podium_explain_shows_a_token(api_server: ApiServer, tmp_path: Path, token: str, line: str) -> None:
+    reviews = reviewer()
+    reviews.may["prometheus"].add("get /explain/default/web")
+    (tmp_path / "token").write_text(f"{token}\n")
+    trust = Trust(str(tmp_path / "token") if token else None, skip_verify=True)
+    async with guarded(api_server, reviews) as asker:
+        with pytest.raises((NoSuchPodError, UnreachableError), match=line):
+            await _ask(asker.url, "default", "web", trust)
+
+
+async def test_podium_explain_looks_at_the_certificate(api_server: ApiServer, tmp_path: Path) -> None:
+    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.crt")
+    async with guarded(api_server, reviewer(), given(tmp_path)) as asker:
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
+            await _ask(asker.url, "default", "web")
+        with pytest.raises(UnreachableError, match="code 403"):
+            await _ask(asker.url, "default", "web", Trust(certificate_authority=str(tmp_path / "ca.crt")))
+        with pytest.raises(UnreachableError, match=r"--token-file .*: cannot be read"):
+            await _ask(asker.url, "default", "web", Trust(str(tmp_path / "none")))
 
 
 # --- certificates --------------------------------------------------------------------------------------------------

@@ -15,13 +15,15 @@ import pytest
 from kube.client.auth import Credentials
 from kube.client.rest import Client
 from podium.cli import main
+from podium.configuration import Effective
 from podium.recording import SEGMENTS, Recorder, RecordingError
 from podium.what_if.replay import Redecided, Replay, segments_of
 from podium.wiring import Options, Service
 from simulator.apiserver import ApiServer
 from simulator.apiserver.faults import Answer
 from simulator.load import LoadError
-from tests.podium.harness import effective, node_of, until
+from tests.podium.extender_server import ExtenderServer, only, serving
+from tests.podium.harness import configured, effective, node_of, until
 
 PACKED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -31,6 +33,18 @@ profiles:
   pluginConfig:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+
+EXTENDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{{schedulerName: podium}}]
+extenders:
+- urlPrefix: {url}
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  weight: 10
+  nodeCacheCapable: true
 """
 
 
@@ -47,10 +61,12 @@ def pod(name: str, cpu: str = "500m", **spec: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def recorded(server: ApiServer, directory: Path, limit: int = 2**24) -> AsyncIterator[Service]:
+async def recorded(
+    server: ApiServer, directory: Path, limit: int = 2**24, configuration: Effective | None = None
+) -> AsyncIterator[Service]:
     """A podium that is recorded from its start to its end."""
     async with Client(Credentials(server.url), qps=-1, burst=0) as client:
-        service = Service(client, effective(), Options(leader_elect=False, seed=7))
+        service = Service(client, configuration or effective(), Options(leader_elect=False, seed=7))
         await service.build()
         with Recorder(service, str(directory), limit):
             async with asyncio.TaskGroup() as group:
@@ -144,6 +160,31 @@ async def test_a_bind_that_failed_leaves_no_pod_behind(api_server: ApiServer, tm
     assert [(each.before, each.outcome) for each in decisions] == [("n1", "same"), ("n1", "same")]
     with gzip.open(segments_of(str(tmp_path))[0]) as lines:
         assert [json.loads(line)["k"] for line in lines].count("forget") == 1
+
+
+async def test_what_extenders_said_is_replayed_without_asking_them(api_server: ApiServer, tmp_path: Path) -> None:
+    """One takes nodes away and prefers one of those that are left; it is gone when the recording is decided again."""
+    for each in (node("n1"), node("n2"), node("n3")):
+        api_server.create(each)
+
+    def scores(body: Any) -> Any:
+        return [{"Host": name, "Score": 10 if name == "n3" else 0} for name in body["NodeNames"]]
+
+    async with serving(ExtenderServer(filter=only("n2", "n3"), prioritize=scores)) as extender:
+        text = EXTENDED.format(url=extender.url)
+        async with recorded(api_server, tmp_path, configuration=configured(text)) as service:
+            for i in range(4):
+                api_server.create(pod(f"web-{i}"))
+            await settle(service, 4)
+            extender.verbs["filter"] = only()
+            api_server.create(pod("nowhere"))
+            await settle(service, 5)
+    decisions = await asyncio.to_thread(replayed, tmp_path)
+    outcomes = [(each.pod, each.before, each.outcome) for each in decisions]
+    assert outcomes[:4] == [(f"default/web-{i}", "n3", "same") for i in range(4)]
+    assert set(outcomes[4:]) == {("default/nowhere", "", "same")}
+    assert decisions[-1].message_after == decisions[-1].message_before
+    assert "3 not mine" in decisions[-1].message_after
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:

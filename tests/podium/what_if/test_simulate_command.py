@@ -162,7 +162,7 @@ async def test_extenders_are_asked(
         assert [body["Pod"]["metadata"]["name"] for body in server.bodies("filter")] == ["p", "large"]
 
 
-def test_explain_says_that_extenders_were_not_asked(
+def test_explain_goes_on_without_an_extender_that_is_out_of_reach(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1/ext", "filterVerb": "filter"}
@@ -173,4 +173,44 @@ def test_explain_says_that_extenders_were_not_asked(
     wanted = write(tmp_path / "pod.yaml", pod("p", cpu="4"))
     assert main(["explain", "p", "-f", cluster, wanted, "--config", config, "-o", "json"]) == 0
     verdict = json.loads(capsys.readouterr().out)["verdict"]
-    assert verdict == "It fits on n2, and on no other of 2 nodes, if http://127.0.0.1:1/ext lets it."
+    assert verdict.startswith(
+        "It fits on n2, and on no other of 2 nodes, if http://127.0.0.1:1/ext lets it (which could not be asked: "
+    )
+
+
+@pytest.mark.looptime(False)
+async def test_explain_asks_extenders(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def scores(body: Any) -> Any:
+        return [{"Host": name, "Score": 10 if name == "n1" else 0} for name in body["NodeNames"]]
+
+    async with serving(ExtenderServer(filter=only("n1"), prioritize=scores)) as server:
+        entry = {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": True}
+        config = write(
+            tmp_path / "config.yaml",
+            {**PACKED, "profiles": [{"schedulerName": "default-scheduler"}], "extenders": [entry]},
+        )
+
+        async def explained(*objects: Any) -> dict[str, Any]:
+            wanted = write(tmp_path / "pod.yaml", *objects)
+            args = ["explain", objects[0]["metadata"]["name"], "-f", cluster, wanted, "--config", config, "-o", "json"]
+            assert await asyncio.to_thread(main, args) == 0
+            return dict(json.loads(capsys.readouterr().out))
+
+        refused = await explained(pod("large", cpu="4"))
+        assert refused["state"] == "unschedulable"
+        cause = refused["causes"][0]
+        assert (cause["plugin"], cause["detail"], cause["nodes"]) == (
+            "Extender", f"extender {server.url}: not mine", 1,
+        )  # fmt: skip
+        assert "1 not mine" in refused["message"]
+        assert refused["wakes"][0] == {"plugin": "Extender", "events": ["anything changes in the cluster"]}
+        assert (await explained(pod("small", cpu="100m")))["verdict"] == "It fits on n1, and on no other of 2 nodes."
+
+        entry |= {"prioritizeVerb": "prioritize", "weight": 5}
+        server.verbs["filter"] = only("n1", "n2")
+        write(
+            tmp_path / "config.yaml",
+            {**PACKED, "profiles": [{"schedulerName": "default-scheduler"}], "extenders": [entry]},
+        )
+        best = (await explained(pod("small", cpu="100m")))["scores"][0]
+        assert (best["node"], best["plugins"][f"extender {server.url}"]) == ("n1", 500)

@@ -101,3 +101,38 @@ async def test_a_failed_pod_is_replaced_under_its_name(cluster: Cluster):
     again = cluster.server.get("pods", "db-0")
     assert again["metadata"]["uid"] != uid
     assert again["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "after_scaling", "after_deleting"),
+    [
+        pytest.param({}, ["data-db-0", "data-db-1"], ["data-db-0", "data-db-1"], id="by default they stay"),
+        pytest.param({"whenScaled": "Delete"}, ["data-db-0"], ["data-db-0"], id="with a pod that is scaled away"),
+        pytest.param({"whenDeleted": "Delete"}, ["data-db-0", "data-db-1"], [], id="with the set"),
+        pytest.param({"whenScaled": "Delete", "whenDeleted": "Delete"}, ["data-db-0"], [], id="with either"),
+    ],
+)
+async def test_claims_go_or_stay_as_the_policy_says(cluster: Cluster, policy, after_scaling, after_deleting):
+    cluster.add_nodes(make_node_template(), 1)
+    cluster.server.create(
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks"}, "provisioner": "x"}
+    )
+    template = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "disks",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    cluster.server.create(
+        stateful(replicas=2, volumeClaimTemplates=[template], persistentVolumeClaimRetentionPolicy=policy)
+    )
+    await asyncio.sleep(20)
+    assert names(cluster.server, "persistentvolumeclaims") == ["data-db-0", "data-db-1"]
+    cluster.server.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+    await asyncio.sleep(20)
+    assert names(cluster.server, "persistentvolumeclaims") == after_scaling
+    cluster.server.delete("statefulsets.apps", "db")
+    await asyncio.sleep(20)
+    assert names(cluster.server, "persistentvolumeclaims") == after_deleting

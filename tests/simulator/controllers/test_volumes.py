@@ -154,3 +154,39 @@ async def test_an_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster):
     cluster.server.delete("pods", "p")
     await asyncio.sleep(5)
     assert names(cluster.server, "persistentvolumeclaims") == names(cluster.server, "persistentvolumes") == []
+
+
+# --- protection ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_that_is_in_use_goes_with_its_last_pod(cluster: Cluster):
+    cluster.add_nodes(make_node_template(), 1)
+    cluster.server.create(storage_class())
+    cluster.server.create(claim("c", size="1Gi"))
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    cluster.server.create(pod("p", volumes=volumes))
+    await asyncio.sleep(15)
+    assert cluster.server.get("persistentvolumeclaims", "c")["metadata"]["finalizers"] == [
+        "kubernetes.io/pvc-protection"
+    ]
+    (volume,) = cluster.server.list("persistentvolumes")
+    assert volume["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    cluster.server.delete("persistentvolumeclaims", "c")
+    await asyncio.sleep(60)
+    assert "deletionTimestamp" in cluster.server.get("persistentvolumeclaims", "c")["metadata"]
+    cluster.server.delete("pods", "p")
+    await asyncio.sleep(60)
+    assert names(cluster.server, "persistentvolumeclaims") == names(cluster.server, "persistentvolumes") == []
+
+
+async def test_a_volume_that_is_bound_does_not_go_before_its_claim(cluster: Cluster):
+    cluster.server.create(storage_class())
+    cluster.server.create(claim("c", size="1Gi"))
+    await asyncio.sleep(15)
+    (volume,) = names(cluster.server, "persistentvolumes")
+    cluster.server.delete("persistentvolumes", volume)
+    await asyncio.sleep(60)
+    assert names(cluster.server, "persistentvolumes") == [volume]
+    cluster.server.delete("persistentvolumeclaims", "c")
+    await asyncio.sleep(60)
+    assert names(cluster.server, "persistentvolumes") == []

@@ -192,3 +192,30 @@ async def test_leases_are_renewed_and_a_status_posted_in_time(server):
     kubelet.stop()
     assert 300 <= len(leases) <= 302
     assert 10 <= len(statuses) <= 12
+
+
+# --- deadlines -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_pod_that_runs_for_longer_than_it_may_is_stopped_and_failed(server, kubelet):
+    server.create(a_pod("p", activeDeadlineSeconds=60))
+    await asyncio.sleep(59)
+    assert status(server)["phase"] == "Running"
+    await asyncio.sleep(8)
+    found = status(server)
+    assert (found["phase"], found["reason"]) == ("Failed", "DeadlineExceeded")
+    assert "terminated" in container(server)["state"]
+    server.create(a_pod("q", cpu="2"))
+    await asyncio.sleep(2)
+    assert status(server, "q")["phase"] == "Running", "its room is free again"
+    server.delete("pods", "p")
+    await asyncio.sleep(40)
+    assert [one["metadata"]["name"] for one in server.list("pods")] == ["q"]
+
+
+async def test_a_deadline_may_be_set_while_the_pod_runs(server, kubelet):
+    server.create(a_pod("p"))
+    await asyncio.sleep(100)
+    server.patch("pods", "p", {"spec": {"activeDeadlineSeconds": 30}})
+    await asyncio.sleep(10)
+    assert status(server)["reason"] == "DeadlineExceeded"
