@@ -42,6 +42,8 @@ from scheduler.snapshot.pod_info import PodInfo, uid_of
 
 #: nodes in a table of scores
 BEST = 5
+#: members of a group that a running podium tries for an explanation: it schedules nobody meanwhile
+LIVE_MEMBERS = 200
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pie
         _explain_placed(cluster, view, pod, found.node, found)
     else:
         yield from _explain_pending(cluster, view, pod, found, patience)
-        _add_group(view, pod, found)
+        _add_group(view, pod, found, LIVE_MEMBERS if patience is not None else None)
     if pod.metadata.deletion_timestamp is not None:
         found.verdict = f"it is being deleted; {found.verdict}" if found.verdict else "it is being deleted"
         found.state = "terminating"
@@ -270,9 +272,9 @@ def _add_waiting(cluster: Cluster, pod: Pod, found: _Found) -> None:
         found.verdict += "; it is in activeQ and will be tried next to its peers"
 
 
-def _add_group(view: View, pod: Pod, found: _Found) -> None:
+def _add_group(view: View, pod: Pod, found: _Found, most: int | None) -> None:
     """Whoever waits for siblings is told so first: that it fits by itself does not help it."""
-    found.group = group_of(view, pod)
+    found.group = group_of(view, pod, most)
     if found.group is not None:
         alone = "" if found.state == "gated" else f"; by itself {found.verdict}"
         found.verdict = found.group.text + alone

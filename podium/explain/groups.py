@@ -22,8 +22,11 @@ from scheduler.pod_group_trial import GroupAttempt, Member, Outcome
 from scheduler.snapshot.pod_info import PodInfo
 
 
-def group_of(view: View, pod: Pod) -> Group | None:
-    """The group of a pod that waits; None where groups mean nothing, or the pod has none."""
+def group_of(view: View, pod: Pod, most: int | None = None) -> Group | None:
+    """The group of a pod that waits; None where groups mean nothing, or the pod has none.
+
+    A group with more than `most` members to try is not tried: what its condition says has to do.
+    """
     key = group_key(pod) if any(view.handle.gate(name) for name in ("GenericWorkload", "GangScheduling")) else ""
     if not key:
         return _by_label(view, pod)
@@ -36,7 +39,9 @@ def group_of(view: View, pod: Pod) -> Group | None:
     waiting = [info for uid, info in members.pending.items() if uid not in members.scheduled]
     gated = {info.uid: status.message for info in waiting if (status := view.engine.run_pre_enqueue(info.pod))}
     free = sorted((info for info in waiting if info.uid not in gated), key=lambda info: -info.priority)
-    attempt = PodGroupCycle(view.cache).rehearse(view.engine, free, group) if free else None
+    attempt = None
+    if free and (most is None or len(free) <= most):
+        attempt = PodGroupCycle(view.cache).rehearse(view.engine, free, group)
     return _document(group, members, waiting, gated, attempt)
 
 
@@ -116,6 +121,9 @@ def _text(group: PodGroup, known: int, running: int, fitting: int, attempt: Grou
         return f"{what} needs {group.min_count} members together, and {fitting} of {known} fit"
     if attempt is not None and not any(_fits(member) for member in attempt.members) and _as_a_whole(attempt):
         return f"{what} needs {group.min_count} members together: {attempt.message}"
+    if attempt is None and gated < known - running:
+        said = [condition.message for condition in group.obj.status.conditions] if group.obj is not None else []
+        return f"{what} needs {group.min_count} members together, {known} exist" + (f": {said[0]}" if said else "")
     lacking = [_name(member) for member in attempt.members if not _fits(member)] if attempt is not None else []
     why = [f"{listed(lacking, 3)} {'does' if len(lacking) == 1 else 'do'} not fit"] if lacking else []
     why += [f"{plural(gated, 'member')} {'is' if gated == 1 else 'are'} gated"] if gated else []

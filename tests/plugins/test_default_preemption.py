@@ -2,8 +2,9 @@
 
 import pytest
 
+from kube.api.core import PodSchedulingGroup
 from kube.client.errors import Unreachable
-from plugins.default_preemption import DefaultPreemption, some_pod_is_gone
+from plugins.default_preemption import WAITING, DefaultPreemption, some_pod_is_gone
 from plugins.registry import Registry
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint
 from scheduler.framework.status import Code
@@ -43,6 +44,15 @@ def test_success_has_no_message_and_a_refusal_says_where_it_comes_from():
     assert cluster.message(make_pod("never", cpu="2", priority=1000, preemption_policy="Never")) == (
         "preemption: not eligible due to preemptionPolicy=Never."
     )
+
+
+def test_while_one_member_of_a_group_waits_for_its_victims_none_is_tried():
+    cluster = Cluster([make_node("n", cpu="2")])
+    (plugin,) = [plugin for plugin in cluster.framework.post_filter if isinstance(plugin, DefaultPreemption)]
+    plugin.evaluator.executor.preempting["default/g"] += 1
+    member = make_pod("p", scheduling_group=PodSchedulingGroup(pod_group_name="g"))
+    assert plugin.pre_enqueue(member).reasons == (WAITING,)
+    assert plugin.pre_enqueue(make_pod("other")) is None
 
 
 # --- extenders ---------------------------------------------------------------------------------------------------

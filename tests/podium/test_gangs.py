@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from podium.explain.asking import _ask
+from podium.http import HttpServer
 from simulator.apiserver import ApiServer
 from simulator.apiserver.resources import Resource
 from tests.fixtures_apiserver import node
@@ -78,7 +80,8 @@ async def test_the_condition_of_a_started_gang_is_not_taken_back_by_a_member_tha
         await asyncio.sleep(SETTLED)
         assert places(api_server) == {"p-0": "a", "p-1": "a", "p-2": ""}
         assert group_condition(api_server)[0] == "True"
-        store(api_server, node("tiny", cpu="100m"))
+        store(api_server, pod("p-3", of="g"))
+        await until(lambda: said(api_server, "p-3") != "", "p-3 was tried, and p-2 with it")
         await asyncio.sleep(SETTLED)
         assert group_condition(api_server)[0] == "True"
 
@@ -144,6 +147,14 @@ async def test_a_gang_waits_for_victims_that_take_their_time_and_keeps_its_place
             api_server.delete("pods", victim, grace_seconds=0)
         await until(lambda: node_of(api_server, "p-0") == node_of(api_server, "p-1") == "a", "the gang runs")
         assert node_of(api_server, "thief") == ""
+
+
+async def test_a_victim_that_makes_room_for_two_members_is_evicted_once(api_server: ApiServer) -> None:
+    store(api_server, node("a", cpu="4"), pod("old", "3", priority=1, nodeName="a"), group(min_count=2))
+    async with podium(api_server, effective()):
+        store(api_server, *(pod(f"p-{i}", "2", of="g", priority=100) for i in range(2)))
+        await until(lambda: places(api_server) == {"p-0": "a", "p-1": "a"}, "the gang runs")
+        assert [event["reason"] for event in events_of(api_server, "old")] == ["Preempted"]
 
 
 async def test_group_preemption_takes_a_group_that_is_only_disrupted_whole_as_one(api_server: ApiServer) -> None:
@@ -237,6 +248,18 @@ async def test_of_two_racks_the_one_that_takes_more_members_is_better_than_the_f
         store(api_server, *(pod(f"p-{i}", of="g", priority=9 - i) for i in range(4)))
         await asyncio.sleep(SETTLED)
         assert {node_of(api_server, f"p-{i}") for i in range(4)} == {"a1"}
+
+
+async def test_a_member_that_runs_keeps_the_others_in_its_rack_even_if_they_do_not_fit_there(
+    api_server: ApiServer,
+) -> None:
+    running = pod("r", "4", of="g", nodeName="b1")
+    store(api_server, rack("a1", "A"), rack("b1", "B"), running, group(min_count=2, topology="example.com/rack"))
+    async with podium(api_server, effective(TOPOLOGY)):
+        store(api_server, pod("p-0", of="g"))
+        await asyncio.sleep(SETTLED)
+        assert places(api_server) == {"r": "b1", "p-0": ""}
+        assert group_condition(api_server)[2].startswith("0/1 placements are available")
 
 
 @pytest.mark.parametrize(
@@ -391,3 +414,15 @@ def serve(server: ApiServer, kind: str, plural: str, *, namespaced: bool) -> Non
         server.registry.register(
             Resource("resource.k8s.io", "v1", kind, plural, namespaced, subresources=("status",), strategic_merge=False)
         )
+
+
+async def test_a_running_podium_explains_what_a_gang_waits_for_and_changes_nothing(api_server: ApiServer) -> None:
+    store(api_server, node("a", cpu="2"), group(min_count=3))
+    async with podium(api_server, effective()) as service, HttpServer(service, "127.0.0.1", 0) as http:
+        store(api_server, *(pod(f"p-{i}", of="g", priority=9 - i) for i in range(3)))
+        await until(lambda: said(api_server, "p-2") != "", "the gang was tried")
+        (answer,) = await _ask(f"http://127.0.0.1:{http.port}", "default", "p-0")
+        assert answer.verdict.startswith(
+            'Its pod group "g" needs 3 members together, and only 2 of 3 fit: p-2 does not fit'
+        )
+        assert (service.cache.assumed, service.cache.validate(), service.scheduler.queue.validate()) == (set(), [], [])
