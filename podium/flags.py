@@ -118,8 +118,8 @@ FLAGS = (
     Flag("leader-elect-retry-period", _L, "how long to wait between two tries", seconds, "DURATION", upstream="2s"),
     Flag("leader-elect-resource-lock", _L, "kind of the lock", metavar="KIND", upstream="leases",
          here="`leases` only, as in kube-scheduler since 1.27"),
-    Flag("leader-elect-resource-name", _L, "name of the Lease", metavar="NAME", upstream="kube-scheduler",
-         here="the same; the default is `podium`: the other Lease is the default scheduler's"),
+    Flag("leader-elect-resource-name", _L, "name of the Lease (default: podium)", metavar="NAME",
+         upstream="kube-scheduler", here="the same, but for the default: the other Lease is the default scheduler's"),
     Flag("leader-elect-resource-namespace", _L, "namespace of the Lease", metavar="NAME", upstream="kube-system"),
     Flag("bind-address", _S, "address of the secure port", metavar="IP", default="0.0.0.0", upstream="0.0.0.0"),
     Flag("secure-port", _S, "port for HTTPS; 0: none (default: 10259)", port, "N", upstream="10259",
@@ -127,7 +127,7 @@ FLAGS = (
     Flag("tls-cert-file", _S, "certificate (chain) of the secure port; read again once a minute", metavar="FILE",
          here="the same; without it a certificate is made at the start and kept in memory"),
     Flag("tls-private-key-file", _S, "its key", metavar="FILE"),
-    Flag("tls-min-version", _S, "VersionTLS12 (default) or VersionTLS13", metavar="VERSION", default="VersionTLS12",
+    Flag("tls-min-version", _S, "VersionTLS12 or VersionTLS13", metavar="VERSION", default="VersionTLS12",
          upstream="VersionTLS12", here="the same, without TLS 1.0 and 1.1"),
     Flag("tls-cipher-suites", _S, "suites of TLS 1.2, by their IANA names", words, "A,B", (),
          here="the same, without suites that Go calls insecure"),
@@ -163,7 +163,7 @@ FLAGS = (
          upstream=None, here="kube-scheduler's port 10251 before 1.23; alone it turns the secure port off"),
     Flag("address", Group.PLAIN, "its address (default: the loopback)", metavar="IP", default="127.0.0.1",
          upstream=None, here="as before 1.23, but for the default"),
-    Flag("v", _G, "verbosity", int, "N", 1, "0", "the same levels; 1 by default: who leads", short="v"),
+    Flag("v", _G, "verbosity (default: 1)", int, "N", 1, "0", "the same levels; 1 by default: who leads", short="v"),
     Flag("vmodule", _G, "verbosity of single files", words, "FILE=N,…", (),
          here="the same, for podium's files (`rest=4`); `*` and `?` are allowed"),
     Flag("logging-format", _G, "text or json", metavar="FORMAT", default="text", upstream="text"),
@@ -202,11 +202,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         if flag.parse is boolean or flag.ignored:
             # Go's boolean flags stand alone, or with `=`.
             options |= {"nargs": "?", "const": True}
-        text = argparse.SUPPRESS if flag.ignored else flag.help
+        text = argparse.SUPPRESS if flag.ignored else _help(flag)
         groups[flag.group].add_argument(*names, dest=flag.dest, help=text, **options)
     groups[Group.LEADER].add_argument(
         "--no-leader-elect", dest="leader_elect", action="store_const", const=False, help="the same as =false"
     )
+
+
+def _help(flag: Flag) -> str:
+    """What it is for, and kube-scheduler's default where that is podium's as well."""
+    return flag.help if "(default" in flag.help or not flag.upstream else f"{flag.help} (default: {flag.upstream})"
 
 
 def given(args: argparse.Namespace) -> list[Flag]:

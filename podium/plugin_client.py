@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube.api.core import Pod
+from kube.api.custom import custom_resource
 from kube.api.resources import RESOURCES
 from kube.client.errors import NotFound
 from kube.client.rest import Client, PatchType
@@ -31,8 +32,10 @@ class PluginClient:
         return await self._client.update(obj, subresource=subresource)
 
     async def patch(self, obj: Any, patch: Mapping[str, Any], subresource: str = "", kind: str = "strategic") -> Any:
-        """PATCH an object."""
+        """PATCH an object. Custom resources have no strategic form: theirs are merge patches."""
         meta = obj.metadata
+        if kind == "strategic" and type(obj) not in _TYPES.values():
+            kind = "merge"
         return await self._client.patch(
             type(obj), meta.name, dict(patch), meta.namespace, kind=_PATCHES[kind], subresource=subresource
         )
@@ -49,5 +52,10 @@ class PluginClient:
             return
 
     async def get(self, kind: str, name: str, namespace: str = "") -> Any:
-        """GET an object past all caches."""
-        return await self._client.get(_TYPES[kind], name, namespace)
+        """GET an object past all caches; `kind` may be `plural.version.group`, too."""
+        type_ = _TYPES.get(kind)
+        if type_ is None:
+            resource = custom_resource(kind)
+            type_ = resource.type
+            self._client.versions.setdefault(type_, resource)
+        return await self._client.get(type_, name, namespace)

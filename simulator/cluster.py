@@ -22,6 +22,13 @@ from simulator.controllers.manager import ControllerManager, Settings
 from simulator.kubelet.hollow import HollowKubelet
 
 HOSTNAME = "kubernetes.io/hostname"
+#: where extension servers look for the CA of client certificates: there are none here
+_AUTHENTICATION: Object = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+    "data": {"requestheader-allowed-names": "[]"},
+}
 _NODE_CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
@@ -77,6 +84,7 @@ class Cluster:
             status_interval=chosen.status_interval,
         )
         self.kubelet.drivers[driver.driver] = driver
+        self.server.create(_AUTHENTICATION)
         self._group: asyncio.TaskGroup | None = None
         self._nodes = 0
 

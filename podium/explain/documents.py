@@ -157,7 +157,7 @@ class Explanation(Document, frozen=True):
     namespace: str
     name: str
     uid: str
-    #: running, fits, unschedulable, gated, backoff, nominated, terminating, foreign or error
+    #: running, binding, fits, unschedulable, gated, backoff, nominated, terminating, foreign or error
     state: str
     #: one sentence
     verdict: str

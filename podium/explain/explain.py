@@ -75,7 +75,7 @@ def explain(cluster: Cluster, pod: Pod, ask: Callable[[Question], Any] | None = 
 
 def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pieces[Explanation]:
     """The same in pieces. `patience`: seconds that a search for victims may take, None for all the time it needs."""
-    found = _Found(node=pod.spec.node_name or None, node_count=cluster.cache.node_count())
+    found = _Found(node=cluster.place_of(pod) or None, node_count=cluster.cache.node_count())
     found.profile = cluster.profile_of(pod)
     if found.profile is None:
         found.state, found.verdict = "foreign", verdict.foreign(pod, cluster.frameworks)
@@ -85,7 +85,7 @@ def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pie
         return _document(cluster, pod, found)
     view = View(cluster.frameworks[found.profile], cluster.cache)
     if found.node is not None:
-        _explain_placed(cluster, view, pod, found)
+        _explain_placed(cluster, view, pod, found.node, found)
     else:
         yield from _explain_pending(cluster, view, pod, found, patience)
         _add_group(view, pod, found, LIVE_MEMBERS if patience is not None else None)
@@ -98,9 +98,8 @@ def explaining(cluster: Cluster, pod: Pod, patience: float | None = None) -> Pie
 # --- placed ---------------------------------------------------------------------------------------------------------
 
 
-def _explain_placed(cluster: Cluster, view: View, pod: Pod, found: _Found) -> None:
+def _explain_placed(cluster: Cluster, view: View, pod: Pod, node: str, found: _Found) -> None:
     found.state = "running"
-    node = pod.spec.node_name
     with cluster.without(pod):
         asked = view.feasibility(view.info(pod))
         if asked.error is not None:
@@ -116,7 +115,15 @@ def _explain_placed(cluster: Cluster, view: View, pod: Pod, found: _Found) -> No
         found.verdict = verdict.running(
             node, found.scores, found.best, found.feasible, refusal.message if refusal else ""
         )
+    if not pod.spec.node_name:
+        found.state, found.verdict = "binding", verdict.binding(node, _asked_to_wait(view, pod))
     view.snapshot.refresh()
+
+
+def _asked_to_wait(view: View, pod: Pod) -> Sequence[str]:
+    """The Permit plugins that have not let it go yet."""
+    waiting = view.handle.waiting_pods.get(uid_of(pod))
+    return sorted(waiting.deadlines) if waiting is not None else ()
 
 
 def _scores(

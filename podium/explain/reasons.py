@@ -13,6 +13,8 @@ from typing import Protocol
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from plugins.dynamic_resources.answers import CANNOT_ALLOCATE, INVALID_POOLS
+from plugins.dynamic_resources.state import CANNOT_FIT, NOT_AVAILABLE
 from plugins.inter_pod_affinity.filtering import AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY
 from plugins.node_affinity import NOT_ENFORCED, NOT_MATCHED
 from plugins.node_ports import NodePorts
@@ -55,6 +57,10 @@ KNOWN: dict[str, tuple[str, str]] = {
     CLAIM_IN_USE: ("VolumeRestrictions", "claim_in_use"),
     DISK_CONFLICT: ("VolumeRestrictions", "disk_in_use"),
     VolumeZone.reason: ("VolumeZone", "volume_zone"),
+    CANNOT_ALLOCATE.message: ("DynamicResources", "no_devices"),
+    INVALID_POOLS.message: ("DynamicResources", "invalid_pools"),
+    NOT_AVAILABLE.message: ("DynamicResources", "claim_elsewhere"),
+    CANNOT_FIT.message: ("DynamicResources", "no_devices"),
     NO_NODES: ("", "no_nodes"),
 }
 _ENTRY = re.compile(r"^(\d+) (.+)$")
@@ -87,6 +93,10 @@ def label_of(reason: str) -> tuple[str, str]:
         return "SchedulingGates", "gated"
     if reason.startswith(("persistentvolumeclaim ", "waiting for ephemeral volume")):
         return "VolumeBinding", "claim"
+    if reason.startswith("request ") and " device class " in reason:
+        return "DynamicResources", "device_class"
+    if reason.startswith(("resource claim ", "resourceclaim ")) or "ResourceClaim" in reason:
+        return "DynamicResources", "claim"
     return OTHER
 
 

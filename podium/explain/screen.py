@@ -15,7 +15,14 @@ from rich.text import Text
 from podium.explain.amounts import listed, plural
 from podium.explain.documents import Explanation, Group, NodeScore
 
-_COLOURS = {"running": "green", "fits": "green", "gated": "yellow", "backoff": "yellow", "nominated": "yellow"}
+_COLOURS = {
+    "running": "green",
+    "binding": "green",
+    "fits": "green",
+    "gated": "yellow",
+    "backoff": "yellow",
+    "nominated": "yellow",
+}
 _POOLS = {"active": "in activeQ", "backoff": "in backoffQ", "unschedulable": "in the pool", "gated": "gated"}
 _SHOWN = 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from kube.api.core import Pod
@@ -49,6 +50,12 @@ def running(node: str, scores: Sequence[NodeScore], best: Sequence[str], feasibl
     return f"it is on {node} (score {mine.total}); {best[0]} would win now (score {scores[0].total})"
 
 
+def binding(node: str, plugins: Sequence[str]) -> str:
+    """A pod that was placed, and that the API server does not show on its node yet."""
+    waits = f", once {conjoined(plugins)} {'allows' if len(plugins) == 1 else 'allow'} it" if plugins else ""
+    return f"a node was found for it: it is about to be bound to {node}{waits}"
+
+
 def fits(scores: Sequence[NodeScore], best: Sequence[str], feasible: int, nodes: int, only: str) -> str:
     """A pending pod that could be placed."""
     if nodes == 1:
@@ -74,8 +81,11 @@ def unschedulable(
     if len(causes) == 1 and causes[0].nodes == nodes and nodes > 1:
         text = f"it fits on none of {plural(nodes, 'node')}: {causes[0].detail}"
     else:
-        parts = [f"{cause.nodes:,} {cause.brief}" for cause in causes[:NAMED]]
-        rest = len(causes) - NAMED
+        counts: Counter[str] = Counter()
+        for cause in causes:
+            counts[cause.brief] += cause.nodes
+        parts = [f"{number:,} {brief}" for brief, number in counts.most_common(NAMED)]
+        rest = len(counts) - NAMED
         more = f" and {plural(rest, 'more cause')}" if rest > 0 else ""
         text = f"it fits on none of {plural(nodes, 'node')}: {', '.join(parts)}{more}"
         if nodes == 1:

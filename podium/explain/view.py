@@ -60,21 +60,20 @@ class Cluster:
     #: wall clock, seconds
     now: Callable[[], float] = lambda: 0.0
 
+    def place_of(self, pod: Pod) -> str:
+        """The node that a pod is on or, in a running podium, is about to be bound to; empty for none."""
+        state = self.cache.pods.get(uid_of(pod)) if not pod.spec.node_name else None
+        return state.node_name if state is not None else pod.spec.node_name
+
     @contextmanager
     def without(self, pod: Pod) -> Iterator[None]:
         """For the time of a question the pod is not counted on its node: as if it were still to be scheduled."""
-        uid = uid_of(pod)
-        state = self.cache.pods.get(uid)
-        if state is not None:
-            self.cache.remove_pod(uid)
+        state = self.cache.lift_pod(uid_of(pod))
         try:
             yield
         finally:
-            if state is not None and state.assumed:
-                self.cache.assume_pod(state.info, state.node_name)
-                self.cache.pods[uid].binding_finished = state.binding_finished
-            elif state is not None:
-                self.cache.add_pod(state.info.pod)
+            if state is not None:
+                self.cache.put_back(state)
 
 
 class View:

@@ -30,7 +30,7 @@ SLICE = 0.002
 #: items between two looks at the clock
 PART = 64
 #: pods shown of each pool, reasons, and decisions; what is beyond is counted
-MAX_PODS = 100
+MAX_PODS = 250
 MAX_REASONS = 12
 MAX_DECISIONS = 100
 SUMMED = ("cpu", "memory", "pods")

@@ -1,7 +1,7 @@
 """The rules that need to know other objects, and that change pods on their way in: built-in admission.
 
     namespace exists and is not going away · service account · priority · default tolerations · matchLabelKeys ·
-    SchedulingGated · addresses of services
+    SchedulingGated · addresses of services · selectors of jobs · finalizers of volumes · admin access to devices
 
 Reads the store, never writes it. `admit_new` changes the object in place: the caller owns it. Called once per creation,
 after defaulting and before validation, as in the real server.
@@ -22,6 +22,11 @@ _EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreacha
 _EVICTION_DELAY = 300
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 _EVERYTHING = View()
+#: what may be in use is held until a controller finds that it is not
+_PROTECTED = {
+    ("", "PersistentVolumeClaim"): "kubernetes.io/pvc-protection",
+    ("", "PersistentVolume"): "kubernetes.io/pv-protection",
+}
 
 
 def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
@@ -35,6 +40,9 @@ def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
         allocate(store, obj)
     elif kind == ("batch", "Job"):
         _select_by_uid(obj)
+    elif kind in _PROTECTED:
+        finalizers = obj["metadata"].get("finalizers") or []
+        obj["metadata"]["finalizers"] = [*(one for one in finalizers if one != _PROTECTED[kind]), _PROTECTED[kind]]
     elif kind == ("scheduling.k8s.io", "PodGroup"):
         _set_group_priority(store, obj)
     elif kind == ("resource.k8s.io", "ResourceClaim"):

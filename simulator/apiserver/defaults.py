@@ -203,13 +203,17 @@ def _daemon_set(obj: Object) -> None:
     _set(_child(obj, "status"), currentNumberScheduled=0, desiredNumberScheduled=0, numberMisscheduled=0, numberReady=0)
 
 
-def _job(obj: Object) -> None:
-    spec = _child(obj, "spec")
+def _job_template(spec: Object) -> None:
     restart = _child(_child(spec, "template"), "spec").get("restartPolicy")
     template = _template(spec)
     if restart is None:
         # A Job has no default here: validation demands OnFailure or Never.
         del template["spec"]["restartPolicy"]
+
+
+def _job(obj: Object) -> None:
+    spec = _child(obj, "spec")
+    _job_template(spec)
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     # With a limit for each index the one for all of them is out of the way.
@@ -221,7 +225,8 @@ def _job(obj: Object) -> None:
 def _cron_job(obj: Object) -> None:
     spec = _child(obj, "spec")
     _set(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
-    _job({"spec": _child(_child(spec, "jobTemplate"), "spec")})
+    # What is a Job's own is filled in when the Job is made.
+    _job_template(_child(_child(spec, "jobTemplate"), "spec"))
     _child(obj, "status")
 
 

@@ -213,11 +213,16 @@ def _deciding(pod: Object) -> tuple[object, ...]:
 
 
 def _claim_keys(pod: Object) -> list[str]:
+    if not _uses_claims(pod):
+        return []
     return [f"{pod['metadata']['namespace']}/{name}" for name in dict.fromkeys(claim_names(pod))]
 
 
 def _template_keys(pod: Object) -> list[str]:
-    names = [use.get("resourceClaimTemplateName") for use in pod["spec"].get("resourceClaims") or ()]
+    uses = pod["spec"].get("resourceClaims")
+    if not uses:
+        return []
+    names = [use.get("resourceClaimTemplateName") for use in uses]
     return [f"{pod['metadata']['namespace']}/{name}" for name in dict.fromkeys(names) if name]
 
 

@@ -3,7 +3,7 @@
     kubernetes.io/pvc-protection   on every claim; goes, once it is deleted, when no pod on a node names it
     kubernetes.io/pv-protection    on every volume; goes, once it is deleted, when it is not bound
 
-The real server's admission puts them on; here the controllers do, so that a server without controllers holds nothing.
+The server's admission puts them on; the controller adds them to what came by another way, as from a dump.
 """
 
 from simulator.apiserver.errors import Object

@@ -269,6 +269,13 @@ class PodWorkers:
         claim = self._api.get("persistentvolumeclaims", key)
         return claim is not None and (claim.get("status") or {}).get("phase") == "Bound"
 
+    def keep_address(self, address: str) -> None:
+        """A pod that runs already has this address; later ones get others."""
+        parts = address.split(".")
+        if len(parts) == 4 and all(part.isdigit() for part in parts):
+            high, middle, low = (int(part) for part in parts[1:])
+            self._addresses = max(self._addresses, ((high - 128) << 16) + (middle << 8) + low)
+
     def _next_address(self) -> str:
         """Give each pod an address of its own below 10.128.0.0/9."""
         self._addresses = (self._addresses + 1) % 2**23

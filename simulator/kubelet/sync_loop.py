@@ -44,6 +44,7 @@ class SyncLoop:
             return
         if phase == "Running" and self._runtime.get(uid) is None:
             self._runtime.adopt(pod)
+            self._workers.keep_address(status.get("podIP") or "")
             if "deletionTimestamp" not in pod["metadata"]:
                 return
         self._workers.update(pod)

@@ -217,15 +217,19 @@ class Operator:
             timeout,
         )
 
-    async def placed_after_deletion(self, namespace: str, count: int) -> None:
-        """Pods that run nothing are gone only when somebody says so; then as `placed`."""
+    async def replaced(self, namespace: str, count: int, scheduler: str) -> None:
+        """Pods that run nothing are gone only when somebody says so: until so many are left, all of that scheduler."""
         now = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         path = f"/api/v1/namespaces/{namespace}/pods"
         async with asyncio.timeout(60):
-            while len(items := (await self.api.get(path))["items"]) != count:
-                for pod in items:
-                    if "deletionTimestamp" in pod["metadata"]:
-                        await self.api.request("DELETE", f"{path}/{pod['metadata']['name']}", now)
+            while True:
+                items = (await self.api.get(path))["items"]
+                ending = [pod["metadata"]["name"] for pod in items if "deletionTimestamp" in pod["metadata"]]
+                asking = [pod["spec"]["schedulerName"] for pod in items]
+                if not ending and asking == [scheduler] * count:
+                    return
+                for name in ending:
+                    await self.api.request("DELETE", f"{path}/{name}", now)
                 await asyncio.sleep(0.2)
 
     async def holder(self, lease: str = "podium") -> Running:

@@ -1,5 +1,7 @@
 """TaintToleration: NoSchedule and NoExecute taints refuse, PreferNoSchedule taints count against a node."""
 
+import random
+
 import pytest
 
 from kube.api.core import Toleration
@@ -8,6 +10,7 @@ from scheduler.framework.cluster_event import QueueingHint
 from scheduler.framework.status import Code
 from tests.builders import equal, exists, make_node, make_pod, taint
 from tests.plugins.harness import Bench
+from tests.scheduler.harness import Cluster
 
 QUEUE, LEAVE = QueueingHint.QUEUE, QueueingHint.SKIP
 COMPARING = {"TaintTolerationComparisonOperators": True}
@@ -109,3 +112,17 @@ def test_a_node_that_becomes_tolerable_wakes_pods(before, after, hint):
 @pytest.mark.parametrize(("uid", "hint"), [("web", QUEUE), ("db", LEAVE)], ids=["its own", "another pod's"])
 def test_only_a_pods_own_tolerations_wake_it(uid, hint):
     assert own_tolerations_changed(make_pod("web", uid="web"), None, make_pod("x", uid=uid)) is hint
+
+
+def test_answers_are_not_kept_beyond_a_new_numbering_of_the_taint_sets(monkeypatch):
+    """Sets that no node has any more are forgotten, and the rest are numbered anew: often there are as many again."""
+    monkeypatch.setattr("scheduler.snapshot.snapshot.SPARE_TAINT_SETS", 4)
+    cluster = Cluster(TaintToleration, nodes=[make_node("n1")])
+    tolerant = make_pod("web", tolerations=[equal("k", "7")])
+    chance = random.Random(0)
+    for _ in range(1000):
+        value = str(chance.choice([7, chance.randrange(100)]))
+        cluster.cache.update_node(make_node("n1", taints=[taint("k", value)]))
+        cluster.snapshot.refresh()
+        if chance.random() < 0.2:
+            assert cluster.feasible(tolerant) == ({"n1"} if value == "7" else set())

@@ -96,9 +96,9 @@ class Licensed(PreFilterPlugin, ReservePlugin, PreBindPlugin, PostBindPlugin):
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         wanted = pod.metadata.labels["licence"]
-        found = self.licences.get(wanted, pod.metadata.namespace)
         assert self.handle.client is not None
-        await self.handle.client.patch(found, {"status": {"taken": len(self.taken[wanted])}}, "status", kind="merge")
+        found = await self.handle.client.get(LICENCES, wanted, pod.metadata.namespace)
+        await self.handle.client.patch(found, {"status": {"taken": len(self.taken[wanted])}}, "status")
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         if wanted := pod.metadata.labels.get("licence"):

@@ -389,13 +389,13 @@ class Candidate:
         self.led: list[tuple[str, float]] = []
         self._credentials = Credentials(server.url)
         self._config = ElectionConfig("kube-system", "podium", identity, lease, deadline, 2.0)
-        self._clock = clock
+        self.clock = clock
         self.task: asyncio.Task[None]
 
     async def run(self) -> None:
         now = asyncio.get_running_loop().time
         async with Client(self._credentials, qps=-1, burst=0, timeout=5.0, user_agent=self.identity) as client:
-            elector = LeaderElector(client, self._config, now=lambda: 1_000_000.0 + now() + self._clock)
+            elector = LeaderElector(client, self._config, now=lambda: 1_000_000.0 + now() + self.clock)
 
             async def work() -> None:
                 self.led.append(("began", now()))
@@ -458,6 +458,17 @@ async def test_59_a_clean_end_hands_the_lease_over_at_once(api_server: ApiServer
         ended_at = asyncio.get_running_loop().time()
         await until(lambda: bool(b.led), "B takes over")
         assert b.led[0][1] - ended_at <= 2.0 * 2.2 + 0.5
+
+
+@virtual
+@pytest.mark.parametrize("jump", [pytest.param(3600.0, id="forward"), pytest.param(-3600.0, id="back")])
+async def test_59_a_clock_that_jumps_costs_no_leadership_and_gives_none(api_server: ApiServer, jump: float) -> None:
+    async with two_candidates(api_server) as (a, b):
+        await asyncio.sleep(30.0)
+        for each in (a, b):
+            each.clock += jump
+            await asyncio.sleep(60.0)
+        assert (holder(api_server), len(a.led), b.led) == ("A", 1, [])
 
 
 # --- 60: failed pods and their events ----------------------------------------------------------------------------

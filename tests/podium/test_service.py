@@ -7,6 +7,7 @@ import pytest
 
 from podium.http import HttpServer, PortError
 from simulator.apiserver import ApiServer
+from simulator.apiserver.faults import Answer
 from tests.fixtures_apiserver import node, pod
 from tests.podium.harness import condition, configured, events_of, node_of, podium, until
 
@@ -109,6 +110,25 @@ async def test_a_gated_pod_is_not_tried_until_its_gates_are_gone(api_server: Api
         assert condition(api_server, "held")["reason"] == "SchedulingGated"
         api_server.patch("pods", "held", {"spec": {"schedulingGates": None}})
         await until(lambda: node_of(api_server, "held") == "n1", "held is bound")
+
+
+async def test_the_gauges_say_in_which_pool_each_pending_pod_is(api_server: ApiServer) -> None:
+    api_server.create(node("n1", cpu="1"))
+    async with podium(api_server) as service:
+        api_server.create(pod("gated", schedulerName="podium", schedulingGates=[{"name": "later"}]))
+        for i in range(2):
+            big = pod(f"big-{i}", schedulerName="podium")
+            big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+            api_server.create(big)
+        await until(lambda: bool(condition(api_server, "big-1")), "they were refused")
+        forbidden = api_server.faults.add(Answer(500), path="/binding$", count=None)
+        api_server.create(pod("fails", schedulerName="podium"))
+        await until(lambda: forbidden.hits > 3, "its bind fails again and again")
+        await until(lambda: service.scheduler.queue.lengths()["backoff"] == 1, "it waits for its backoff")
+        service.scheduler.update_gauges()
+        sample = service.metrics.registry.get_sample_value
+        pools = ("active", "backoff", "unschedulable", "gated")
+        assert [sample("scheduler_pending_pods", {"queue": pool}) for pool in pools] == [0, 1, 2, 1]
 
 
 async def test_each_profile_schedules_the_pods_that_name_it(api_server: ApiServer) -> None:

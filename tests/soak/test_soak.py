@@ -147,6 +147,7 @@ def assert_bounded(sample: Sample, waiting: int = 0) -> None:
     assert sizes["pods left alone"] == sizes["handlers to be told again"] == 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.looptime
 async def test_memory_stays_where_it_is_while_pods_and_nodes_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds of what is kept are made small, so that seconds show what else would take days."""
@@ -165,7 +166,8 @@ async def test_memory_stays_where_it_is_while_pods_and_nodes_come_and_go(monkeyp
             first, second = soak.samples[2:6], soak.samples[6:]
             grown = min(sample.blocks for sample in second) - min(sample.blocks for sample in first)
             pods = churn.pods // 3
-            assert grown < 8 * pods, f"{grown} more blocks of memory after {pods} more pods"
+            # A pod that is never let go is some sixty blocks.
+            assert grown < 20 * pods, f"{grown} more blocks of memory after {pods} more pods"
             await came_to_rest(soak)
 
 

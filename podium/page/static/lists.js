@@ -118,7 +118,7 @@ function use(name, resource, totals, unit) {
 }
 
 function figure(row) {
-  const element = h("div", {}, h("dt", {}, row.name), h("dd", {}, h("b"), h("span", { class: "unit" }, row.unit ? ` ${row.unit}` : "")), h("dd", { class: "note" }), row.share !== undefined && h("i", { class: "bar" }));
+  const element = h("div", {}, h("dt", {}, row.name), h("dd", {}, h("b"), h("span", { class: "unit" }, row.unit ? ` ${row.unit}` : "")), h("dd", { class: "note" }), row.share !== undefined && h("dd", { class: "bar", "aria-hidden": "true" }));
   updateFigure(element, row);
   return element;
 }

@@ -45,6 +45,9 @@ def test_reasons_of_a_message(message: str, reasons: list[tuple[str, int]]) -> N
         ("Too many pods", ("NodeResourcesFit", "too_many_pods")),
         ("waiting for scheduling gates: [a.example/b]", ("SchedulingGates", "gated")),
         ('persistentvolumeclaim "payroll" not found', ("VolumeBinding", "claim")),
+        ("cannot allocate all claims", ("DynamicResources", "no_devices")),
+        ("request gpu: device class secret does not exist", ("DynamicResources", "device_class")),
+        ('could not find ResourceClaim "default/secret"', ("DynamicResources", "claim")),
         ("somebody's plugin says no to pod payroll-7", ("", "other")),
     ],
 )

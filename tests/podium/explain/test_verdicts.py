@@ -306,3 +306,13 @@ def test_room_that_is_kept_for_a_nominated_pod() -> None:
     assert explained(make_pod("low", cpu="1"), [n1], [waiting]).verdict == (
         "It does not fit on the only node: 2 CPU free on n1, but kept for nominated default/waiting."
     )
+
+
+def test_a_placed_pod_is_shown_with_its_runners_up_plugin_by_plugin() -> None:
+    pod = make_pod("p", cpu="1", node_name="n1")
+    found = explained(pod, [n1, n2], [make_pod("q", cpu="1", node_name="n1")])
+    assert [(score.node, score.total) for score in found.scores] == [("n2", 436), ("n1", 411)]
+    for score in found.scores:
+        assert sum(score.plugins.values()) == score.total
+    better, own = (score.plugins["NodeResourcesFit"] for score in found.scores)
+    assert better > own

@@ -321,6 +321,17 @@ def test_the_oldest_shapes_go_when_the_room_is_used_up(monkeypatch: pytest.Monke
     assert sizes == [5]
 
 
+def test_answers_of_an_older_state_of_the_nodes_are_not_kept() -> None:
+    """None of them will be used again, and most are of shapes that no pod has any more."""
+    cluster, _ = counting()
+    for cpu in ("1", "2", "3"):
+        cluster.attempt(make_pod("a", cpu=cpu))
+    assert len(cluster.framework.shapes) == 3
+    cluster.cache.update_node(make_node("n1", labels={"changed": "yes"}))
+    cluster.attempt(make_pod("b", cpu="1"))
+    assert len(cluster.framework.shapes) == 1
+
+
 @pytest.mark.parametrize("how", ["status", "exception"])
 def test_rows_that_could_not_be_asked_about_are_asked_again(how: str) -> None:
     broken: list[bool] = []

@@ -8,7 +8,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.snapshot.columns import EXACT_LIMIT, WHOLE_LIMIT
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
-from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.snapshot import SPARE_TAINT_SETS, Snapshot
 from tests.builders import HOSTNAME, ZONE, make_node, make_pod, taint
 
 
@@ -263,3 +263,16 @@ def test_many_rows_written_at_once_show_the_same_as_one_by_one(few_rows: int, mo
     assert snapshot.nodes.free("cpu").tolist() == [500, 0, 2500]
     assert snapshot.nodes.free("example.com/r2").tolist() == [0, 0, -1]
     assert snapshot.nodes.non_zero("memory").tolist() == [200 * 2**20, 0, 200 * 2**20]
+
+
+def test_taint_sets_that_no_node_has_any_more_are_forgotten() -> None:
+    """Autoscalers write the time into the taint of a node that they are about to take away."""
+    cache, snapshot = cluster("stays")
+    for i in range(300):
+        cache.add_node(make_node("goes", taints=[taint("ToBeDeleted", str(i))]))
+        snapshot.refresh()
+        assert snapshot.taint_sets.values[snapshot.nodes.taints[snapshot.row_of["goes"]]][0].value == str(i)
+        assert snapshot.taint_sets.values[snapshot.nodes.taints[snapshot.row_of["stays"]]] == ()
+        cache.remove_node("goes")
+        snapshot.refresh()
+    assert len(snapshot.taint_sets) <= SPARE_TAINT_SETS + 4

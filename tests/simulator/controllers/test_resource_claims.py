@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from simulator.apiserver import ApiServer
 from simulator.cluster import Cluster, make_node_template
-from simulator.controllers.device_driver import DEVICES, parse_devices
+from simulator.controllers.api import Api
+from simulator.controllers.controller import Context
+from simulator.controllers.device_driver import DEVICES, DeviceDriver, parse_devices
+from simulator.controllers.informer import Informers
 from simulator.controllers.manager import Settings
 from simulator.controllers.resource_claims import FINALIZER, generated_base
+from simulator.kubelet.claims import ClaimManager
 from tests.fixtures_apiserver import pod
 
 pytestmark = pytest.mark.looptime
@@ -190,3 +195,19 @@ async def test_what_no_device_can_be_made_of_is_told_on_the_node(cluster: Cluste
     cluster.add_node({**make_node_template(), "metadata": {"annotations": {DEVICES: "four"}}}, "n1")
     await asyncio.sleep(1)
     assert [one["reason"] for one in cluster.server.list("events")] == ["InvalidDevices"]
+
+
+async def test_a_claim_that_is_reserved_for_others_is_not_used(cluster: Cluster) -> None:
+    """No controller comes to the pod's help here: a server of its own, and only the kubelet's part."""
+    server = ApiServer()
+    claim = server.create({**GROUP, "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": SPEC})
+    uses = [{"name": "gpu", "resourceClaimName": "c"}]
+    mine, other = (server.create(pod(name, resourceClaims=uses, nodeName="n1")) for name in ("mine", "other"))
+    manager = ClaimManager(Api(server), {DRIVER: DeviceDriver(Context(Api(server), Informers(server)))})
+    assert manager.seconds_to_wait(mine) > 0, "not allocated"
+    result = {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}
+    reserved = [{"resource": "pods", "name": "other", "uid": other["metadata"]["uid"]}]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+    server.update({**claim, "status": status}, status=True)
+    assert manager.seconds_to_wait(mine) > 0, "reserved for another"
+    assert manager.seconds_to_wait(other) == 0

@@ -219,3 +219,16 @@ async def test_a_deadline_may_be_set_while_the_pod_runs(server, kubelet):
     server.patch("pods", "p", {"spec": {"activeDeadlineSeconds": 30}})
     await asyncio.sleep(10)
     assert status(server)["reason"] == "DeadlineExceeded"
+
+
+async def test_a_kubelet_that_starts_again_gives_no_address_twice(server, kubelet):
+    server.create(a_pod("old"))
+    await asyncio.sleep(2)
+    kubelet.stop()
+    again = HollowKubelet(server)
+    again.start()
+    server.create(a_pod("new"))
+    await asyncio.sleep(2)
+    assert status(server, "old")["podIP"] == "10.128.0.1"
+    assert status(server, "new")["podIP"] == "10.128.0.2"
+    again.stop()
