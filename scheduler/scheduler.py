@@ -46,6 +46,8 @@ TIME_SLICE = 0.005
 #: binds in flight at the most; then the loop waits for one to end
 MAX_BINDS_IN_FLIGHT = 200
 GAUGES_PERIOD = 1.0
+#: turns of the event loop that rejected pods get to give their room back; they need three
+ROUNDS_TO_LET_GO = 10
 #: how long binds in flight may take to end after `stop`; a pod may wait on Permit for a quarter of an hour
 SHUTDOWN_TIMEOUT = 10.0
 
@@ -85,6 +87,8 @@ class Scheduler:
             parts.cache, parts.queue, self._failures, parts.patches, parts.metrics, self._note_bound
         )
         self._groups = GroupScheduling(self, parts.group_conditions) if parts.group_conditions is not None else None
+        #: one for all profiles
+        self._waiting = next(iter(parts.frameworks.values())).handle.waiting_pods
         self._binds: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -171,12 +175,22 @@ class Scheduler:
                 self._groups.schedule(item)
             else:
                 self.schedule_one(item)
+            if self._waiting.leaving:
+                await self._let_go()
+                started = perf_counter()
             if len(self._binds) >= MAX_BINDS_IN_FLIGHT:
                 await self._wait_for_room()
                 started = perf_counter()
             elif perf_counter() - started > TIME_SLICE:
                 await asyncio.sleep(0)
                 started = perf_counter()
+
+    async def _let_go(self) -> None:
+        """Pods that were told to wait no longer give their room back before the next one looks for some."""
+        for _ in range(ROUNDS_TO_LET_GO):
+            if not self._waiting.leaving:
+                return
+            await asyncio.sleep(0)
 
     async def _wait_for_room(self) -> None:
         while len(self._binds) >= MAX_BINDS_IN_FLIGHT and not self._stopping:

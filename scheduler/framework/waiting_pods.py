@@ -18,7 +18,7 @@ MAX_TIMEOUT = 15 * 60.0
 class WaitingPod:
     """One pod, the plugins that hold it, and until when (loop time, seconds)."""
 
-    __slots__ = ("_done", "_since", "deadlines", "node_name", "pod_info")
+    __slots__ = ("_done", "_since", "deadlines", "leaving", "node_name", "pod_info")
 
     def __init__(self, pod_info: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
         self.pod_info = pod_info
@@ -27,6 +27,8 @@ class WaitingPod:
         self._since = now = loop.time()
         self.deadlines = {plugin: now + min(timeout, MAX_TIMEOUT) for plugin, timeout in timeouts.items()}
         self._done: asyncio.Future[Status] = loop.create_future()
+        #: where it is noted once it is rejected; set by `WaitingPods`
+        self.leaving: set[str] = set()
 
     def allow(self, plugin: str) -> None:
         """This plugin lets the pod go; the last one releases it."""
@@ -39,6 +41,7 @@ class WaitingPod:
         if self._done.done():
             return False
         self._done.set_result(unschedulable(message).by(plugin))
+        self.leaving.add(self.pod_info.uid)
         return True
 
     async def wait(self) -> Status:
@@ -66,20 +69,24 @@ def go_duration(seconds: float) -> str:
 class WaitingPods:
     """uid -> waiting pod, and uid -> the PreBind calls of pods that are past Permit but not being bound yet."""
 
-    __slots__ = ("_pods", "pre_binding")
+    __slots__ = ("_pods", "leaving", "pre_binding")
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        #: UIDs of pods that were rejected and still hold their room, until their binding cycles go on
+        self.leaving: set[str] = set()
         #: set by the framework for as long as PreBind runs
         self.pre_binding: dict[str, Sequence[asyncio.Task[Status | None]]] = {}
 
     def add(self, waiting: WaitingPod) -> None:
         """From now on the pod can be found."""
         self._pods[waiting.pod_info.uid] = waiting
+        waiting.leaving = self.leaving
 
     def remove(self, uid: str) -> None:
         """The pod waits no longer."""
         self._pods.pop(uid, None)
+        self.leaving.discard(uid)
 
     def get(self, uid: str) -> WaitingPod | None:
         """The waiting pod of that UID."""

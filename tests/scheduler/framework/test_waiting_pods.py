@@ -9,8 +9,9 @@ from kube.api.core import Pod
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
-from scheduler.framework.waiting_pods import WaitingPod, go_duration
+from scheduler.framework.waiting_pods import WaitingPod, WaitingPods, go_duration
 from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import make_pod
 from tests.scheduler.harness import Cluster
 
@@ -152,3 +153,14 @@ async def test_a_plugin_that_raises_rejects_by_an_error() -> None:
 )
 def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
     assert go_duration(seconds) == text
+
+
+async def test_a_rejected_pod_is_leaving_until_its_binding_cycle_knows():
+    pods = WaitingPods()
+    waiting = WaitingPod(Snapshot().shapes.pod_info(make_pod("p", uid="p")), "n", {"Gang": 60.0})
+    pods.add(waiting)
+    assert pods.leaving == set()
+    waiting.reject("Gang", "no")
+    assert pods.leaving == {"p"}
+    pods.remove("p")
+    assert pods.leaving == set()
