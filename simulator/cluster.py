@@ -84,7 +84,6 @@ class Cluster:
             status_interval=chosen.status_interval,
         )
         self.kubelet.drivers[driver.driver] = driver
-        self.server.create(_AUTHENTICATION)
         self._group: asyncio.TaskGroup | None = None
         self._nodes = 0
 
@@ -97,6 +96,7 @@ class Cluster:
     async def start(self, *, listen: bool = True) -> Self:
         """Start all parts; raises OSError when the port is taken. Without `listen` nobody can reach it from outside."""
         if listen:
+            self.server.restore(_AUTHENTICATION)
             await self.server.start()
         self.controllers.start()
         self.kubelet.start()
