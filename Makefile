@@ -53,12 +53,13 @@ $(STAMP): pyproject.toml
 	touch $@
 
 # Programs that some tests drive: a browser for the page, promtool for the alerts. Without them those tests say so and skip.
+INSTALL := apt-get install -y -q --no-install-recommends
 $(VENV)/.debian: $(STAMP)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  for package in chromium:chromium promtool:prometheus; do \
-	    command -v $${package%%:*} >/dev/null || \
-	      { timeout 300 apt-get install -y -q --no-install-recommends $${package##*:} >/dev/null 2>&1 \
-	        || echo "cannot install $${package##*:}: tests that need $${package%%:*} are skipped"; }; \
+	  for each in chromium:chromium promtool:prometheus; do \
+	    command -v $${each%%:*} >/dev/null \
+	      || timeout 300 sh -c "$(INSTALL) $${each##*:} || { apt-get update && $(INSTALL) $${each##*:}; }" >/dev/null 2>&1 \
+	      || echo "cannot install $${each##*:}: tests that need $${each%%:*} are skipped"; \
 	  done; \
 	fi
 	@touch $@
