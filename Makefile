@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check control-plane conformance soak bench bench-report clean
+.PHONY: demo test check control-plane conformance soak bench bench-report release lock docs clean
 
 demo: $(STAMP)
 	$(BIN)/podium demo
@@ -16,13 +16,14 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tools
 	$(BIN)/lint-imports --no-logo
 
 control-plane: $(STAMP)
 	$(BIN)/python -m tests.conformance.control_plane
 
 conformance: control-plane
-	$(BIN)/pytest tests/conformance -m conformance
+	$(BIN)/pytest tests/conformance tests/operate -m conformance
 
 soak: $(STAMP)
 	PODIUM_SOAK_REPORT=docs/soak.md $(BIN)/pytest -s tests/soak -m soak
@@ -32,6 +33,17 @@ bench: $(STAMP)
 
 bench-report: $(STAMP)
 	$(BIN)/python -m benchmarks report
+
+# The wheel, the chart, the manifests and what else a release consists of, in dist/.
+release: $(STAMP)
+	$(BIN)/python tools/release.py
+
+# deploy/image/requirements.txt with hashes; the pages made from the code, and the site.
+lock: $(STAMP)
+	$(BIN)/python tools/lock.py
+
+docs: $(STAMP)
+	$(BIN)/python tools/options_page.py && $(BIN)/python tools/metrics_page.py && $(BIN)/mkdocs build --strict
 
 # One install serves every target; it is redone only when the dependencies change.
 $(STAMP): pyproject.toml

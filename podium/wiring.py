@@ -28,9 +28,9 @@ from kube.client.event_recorder import EventRecorder, EventType
 from kube.client.informer import InformerFactory
 from kube.client.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from kube.client.rest import Client, PatchType, Selection
-from podium.client_metrics import ClientMetrics
 from podium.configuration import Effective
 from podium.extender_transport import ExtenderTransport, ServerObjects
+from podium.fault_metrics import FaultMetrics
 from podium.informer_listers import InformerLister, InformerListers
 from podium.plugin_client import PluginClient
 from podium.sharing import Sharing
@@ -111,7 +111,7 @@ class Service:
         self.identity = self.options.identity or f"{socket.gethostname()}_{os.getpid()}"
         qps, burst = self.configuration.client_connection.qps, self.configuration.client_connection.burst
         self.recorder = EventRecorder(client.with_rate(qps, burst), self.identity)
-        self.metrics.registry.register(ClientMetrics(self.recorder, self.factory))
+        self.metrics.registry.register(FaultMetrics(self.recorder, self.factory))
         self._binder = client.with_rate(-1, 0) if qps == DEFAULT_QPS else client
         self.plugin_client = PluginClient(client, self._binder)
         self.extender_transport = ExtenderTransport()

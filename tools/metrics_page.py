@@ -35,6 +35,9 @@ kube-scheduler has and podium has not; they are there so that no panel fails. Go
 - `--disabled-metrics=A,B` leaves families out.
 - Further families: `process_*` (CPU, memory, file descriptors, start time), `leader_election_master_status`, and
   `podium_unschedulable_reason{plugin, reason}`: pending pods by the reasons of their last attempt.
+- `podium_events_total{result}`: events for people that were written, failed, or dropped at the bound of their queue.
+  `podium_informer_undecodable_total{resource}`: objects that could not be read, skipped (the log names each once);
+  `podium_informer_handler_failures_total{resource}`: bugs met while taking in news.
 """
 
 

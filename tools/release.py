@@ -52,6 +52,10 @@ def set_version(new: str) -> None:
         path.write_text(text)
 
 
+#: lists what the image is made of
+LISTER_OF_PARTS = "cyclonedx-bom>=7,<8"
+
+
 def run(*words: str | Path) -> str:
     """A command of the development environment; its output."""
     done = subprocess.run([str(word) for word in words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -94,7 +98,12 @@ def parts(folder: Path) -> None:
     target = folder / f"podium-{version()}-sbom.cdx.json"
     requirements = ROOT / "deploy" / "image" / "requirements.txt"
     project = ROOT / "pyproject.toml"
-    run(BIN / "cyclonedx-py", "requirements", requirements, "--pyproject", project, "-o", target)
+    # Its own environment: what it brings along would be imported by every podium that starts beside it.
+    with tempfile.TemporaryDirectory() as home:
+        run(sys.executable, "-m", "venv", home)
+        tools = Path(home) / "bin"
+        run(tools / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", LISTER_OF_PARTS)
+        run(tools / "cyclonedx-py", "requirements", requirements, "--pyproject", project, "-o", target)
 
 
 def notes(folder: Path) -> None:

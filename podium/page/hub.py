@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 #: seconds between two updates, at least; more where building them would take more than this part of the loop's time
 INTERVAL = 1.0
+MAX_INTERVAL = 5.0
 MOST_OF_LOOP = 0.05
 #: updates that a client may be behind, and updates and bytes that are remembered for those who come back
 QUEUE = 8
@@ -84,8 +85,6 @@ class Hub:
         self._whole: tuple[int, bytes] | None = None
         self._wanted = asyncio.Event()
         self._left_at = float("-inf")
-        #: the longest that an update held the loop so far, seconds
-        self.longest_slice = 0.0
 
     # --- clients ------------------------------------------------------------------------------------------
 
@@ -149,8 +148,7 @@ class Hub:
             except Exception:
                 log.exception("the page's update failed")
                 self._forget()
-            self.longest_slice = max(self.longest_slice, slices.longest)
-            await asyncio.sleep(max(INTERVAL, slices.spent / MOST_OF_LOOP))
+            await asyncio.sleep(min(max(INTERVAL, slices.spent / MOST_OF_LOOP), MAX_INTERVAL))
             if not self._clients and asyncio.get_running_loop().time() - self._left_at > LINGER:
                 self._forget()
                 self._wanted.clear()

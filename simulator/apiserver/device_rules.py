@@ -21,6 +21,18 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME_WHY = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"
 MOST_DEVICES, MOST_SPECIAL_DEVICES, MOST_ATTRIBUTES = 128, 64, 32
 MOST_REQUESTS, MOST_ALTERNATIVES, MOST_SELECTORS, MOST_USERS = 32, 8, 32, 256
+MOST_TOLERATIONS, MOST_TAINTS, MOST_CONDITIONS = 16, 16, 4
+MOST_COUNTER_SETS, MOST_COUNTERS, MOST_SETS_USED = 8, 32, 2
+LONGEST_EXPRESSION, LONGEST_DRIVER = 10 * 1024, 63
+
+
+#: the lists of a device and how long they may be
+_DEVICE_LISTS = {
+    "taints": MOST_TAINTS,
+    "consumesCounters": MOST_SETS_USED,
+    "bindingConditions": MOST_CONDITIONS,
+    "bindingFailureConditions": MOST_CONDITIONS,
+}
 
 
 # --- defaults ------------------------------------------------------------------------------------------------------
@@ -76,6 +88,8 @@ def _devices(devices: Object, path: str) -> list[Cause]:
         causes += _body(body, where)
     known = {request.get("name") for request in requests}
     known |= {f"{request.get('name')}/{one.get('name')}" for request in requests for one in _alternatives(request)}
+    for key in ("constraints", "config"):
+        causes += _too_many(devices.get(key) or [], MOST_REQUESTS, f"{path}.{key}")
     for i, constraint in enumerate(devices.get("constraints") or ()):
         causes += _constraint(constraint, known, f"{path}.constraints[{i}]")
     return causes
@@ -104,6 +118,7 @@ def _body(body: Object, path: str) -> list[Cause]:
         causes.append(invalid_value(f"{path}.count", count, "must not be specified when allocationMode is 'All'"))
     elif mode == EXACT_COUNT and count <= 0:
         causes.append(invalid_value(f"{path}.count", count, "must be greater than zero"))
+    causes += _too_many(body.get("tolerations") or [], MOST_TOLERATIONS, f"{path}.tolerations")
     return causes + selector_causes(body.get("selectors") or [], f"{path}.selectors")
 
 
@@ -127,6 +142,9 @@ def selector_causes(selectors: list[Object], path: str) -> list[Cause]:
         expression = (one.get("cel") or {}).get("expression")
         if not expression:
             causes.append(required(f"{path}[{i}].cel.expression"))
+        elif len(expression) > LONGEST_EXPRESSION:
+            why = f"Too long: may not be more than {LONGEST_EXPRESSION} bytes"
+            causes.append(Cause("FieldValueTooLong", why, f"{path}[{i}].cel.expression"))
         elif (problem := selector(expression).compile_error) and problem != NOT_INSTALLED:
             causes.append(invalid_value(f"{path}[{i}].cel.expression", expression, problem))
     return causes
@@ -159,6 +177,8 @@ def claim_status_causes(claim: Object, old: Object) -> list[Cause]:
         why = "new reservations must not be added while `deallocationRequested` or `deletionTimestamp` are set"
         causes.append(forbidden_field("status.reservedFor", why))
     causes += _too_many(users, MOST_USERS, "status.reservedFor")
+    results = ((allocation or {}).get("devices") or {}).get("results") or []
+    causes += _too_many(results, MOST_REQUESTS, "status.allocation.devices.results")
     causes += _repeated([user.get("uid") for user in users], "status.reservedFor", ".uid")
     return causes + _reported(status.get("devices") or [], allocation)
 
@@ -185,6 +205,10 @@ def slice_causes(resource_slice: Object) -> list[Cause]:
     """Give what is wrong with a ResourceSlice."""
     spec = resource_slice.get("spec") or {}
     causes = [required(f"spec.{key}") for key in ("driver",) if not spec.get(key)]
+    if len(spec.get("driver") or "") > LONGEST_DRIVER:
+        causes.append(
+            Cause("FieldValueTooLong", f"Too long: may not be more than {LONGEST_DRIVER} bytes", "spec.driver")
+        )
     pool = spec.get("pool") or {}
     if not pool.get("name"):
         causes.append(required("spec.pool.name"))
@@ -199,6 +223,10 @@ def slice_causes(resource_slice: Object) -> list[Cause]:
         causes.append(invalid_value("spec", "{" + ", ".join(chosen) + "}", why))
     if spec.get("devices") and spec.get("sharedCounters"):
         causes.append(invalid_value("spec", spec, "only one of `sharedCounters` or `devices` is allowed"))
+    sets = spec.get("sharedCounters") or []
+    causes += _too_many(sets, MOST_COUNTER_SETS, "spec.sharedCounters") + _names(sets, "spec.sharedCounters")
+    for i, one in enumerate(sets):
+        causes += _too_many([*(one.get("counters") or ())], MOST_COUNTERS, f"spec.sharedCounters[{i}].counters")
     return causes + _slice_devices(spec.get("devices") or [])
 
 
@@ -212,6 +240,8 @@ def _slice_devices(devices: list[Object]) -> list[Cause]:
         if count > MOST_ATTRIBUTES:
             why = f"the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES}"
             causes.append(invalid_value(path, count, why))
+        for key, most in _DEVICE_LISTS.items():
+            causes += _too_many(device.get(key) or [], most, f"{path}.{key}")
         for j, taint in enumerate(device.get("taints") or ()):
             if taint.get("effect") not in _EFFECTS:
                 causes.append(unsupported(f"{path}.taints[{j}].effect", taint.get("effect"), _EFFECTS))

@@ -43,6 +43,7 @@ def take(store: Store, registry: Registry) -> Snapshot:
 def write(snapshot: Snapshot, path: Path) -> int:
     """Write a snapshot; gives the number of objects. May run in a thread of its own."""
     partial = path.with_name(f".{path.name}.partial")
+    partial.touch(mode=0o600)  # there may be Secrets in it
     with _open(partial, "wb", path) as file:
         file.write(msgspec.json.encode({"resourceVersion": str(snapshot.version)}) + b"\n")
         for resource, revisions in snapshot.parts:

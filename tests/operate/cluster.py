@@ -176,15 +176,19 @@ class Operator:
     async def kubectl(self, words: str, stdin: str = "", *, fails: bool = False) -> str:
         """Run kubectl; its output. Fails the test where kubectl does, unless that is expected."""
         assert KUBECTL is not None
+        return await self._run(f"kubectl {words}", (KUBECTL, f"--kubeconfig={self._kubeconfig}"), words, stdin, fails)
+
+    async def podium(self, words: str) -> str:
+        """Run podium as a command; its output."""
+        return await self._run(f"podium {words}", (sys.executable, "-m", "podium"), words, "", fails=False)
+
+    async def _run(self, shown: str, program: tuple[str, ...], words: str, stdin: str, fails: bool) -> str:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *(KUBECTL, f"--kubeconfig={self._kubeconfig}", *words.split()),
-            stdin=pipe,
-            stdout=pipe,
-            stderr=asyncio.subprocess.STDOUT,
+            *(*program, *words.split()), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
         )
         said = (await asyncio.wait_for(process.communicate(stdin.encode()), 150))[0].decode()
-        self.note(f"kubectl {words}", "(a token)" if " create token " in f" {words}" else said)
+        self.note(shown, "(a token)" if " create token " in shown else said)
         assert (process.returncode != 0) == fails, said
         return said
 

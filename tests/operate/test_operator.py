@@ -104,6 +104,10 @@ async def scraping(me: Operator) -> None:
     assert await me.agent.status(leader, "/metrics") == 403
     assert await me.agent.status(leader, "/metrics", "made-up") == 401
     assert await me.agent.status(leader, "/debug/state", token) == 403
+    (me.folder / "token").write_text(token)
+    trust = f"--token-file {me.folder}/token --insecure-skip-tls-verify"
+    said = await me.podium(f"explain --server https://127.0.0.1:{leader.port} {trust} -n shop")
+    assert "no pod is pending" in said
     if PROMTOOL is not None:
         promtool(me.folder, "check", "metrics", text=text)
     await me.kubectl("delete clusterrolebinding scraper")

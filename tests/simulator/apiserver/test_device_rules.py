@@ -121,6 +121,25 @@ def test_requests_get_their_defaults() -> None:
             id="65 tainted devices",
         ),
         pytest.param(
+            claim(request(tolerations=[{"operator": "Exists"}] * 17)), "Too many: 17: must have at most 16", id="17"
+        ),
+        pytest.param(
+            claim(request(selectors=[{"cel": {"expression": "true" + " " * 10240}}])),
+            "selectors[0].cel.expression: Too long: may not be more than 10240 bytes",
+            id="a long expression",
+        ),
+        pytest.param(
+            a_slice(devices=None, sharedCounters=[{"name": f"s{i}"} for i in range(9)]),
+            "spec.sharedCounters: Too many: 9: must have at most 8",
+            id="nine sets of counters",
+        ),
+        pytest.param(
+            a_slice(devices=[{"name": "d", "bindingConditions": ["a", "b", "c", "d", "e"]}]),
+            "spec.devices[0].bindingConditions: Too many: 5: must have at most 4",
+            id="five binding conditions",
+        ),
+        pytest.param(a_slice(driver="d" * 64), "spec.driver: Too long: may not be more than 63 bytes", id="a driver"),
+        pytest.param(
             pod("p", resourceClaims=[{"name": "a"}]),
             "spec.resourceClaims[0]: Required value: must specify one of",
             id="a pod's claim without a source",

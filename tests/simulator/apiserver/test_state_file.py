@@ -17,6 +17,7 @@ def test_a_server_goes_on_where_another_ended(tmp_path, name):
     first.create(pod("p"))
     first.bind("p", "n")
     saved = first.save(tmp_path / name)
+    assert (tmp_path / name).stat().st_mode & 0o077 == 0, "others can read the Secrets"
 
     second = ApiServer()
     second.create(pod("forgotten"))

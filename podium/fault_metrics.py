@@ -15,7 +15,7 @@ from kube.client.event_recorder import EventRecorder
 from kube.client.informer import InformerFactory
 
 
-class ClientMetrics(Collector):
+class FaultMetrics(Collector):
     """Reads the recorder and the informers of one service."""
 
     def __init__(self, recorder: EventRecorder, factory: InformerFactory) -> None:
