@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/podium demo
 
-test: $(STAMP)
+test: $(STAMP) $(VENV)/.debian
 	$(BIN)/pytest -n 2 -m "not conformance and not soak"
 
 check: $(STAMP)
@@ -51,6 +51,18 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[fast,dra]" --group dev
 	touch $@
+
+# Programs that some tests drive: a browser for the page, promtool for the alerts. Without them those tests say so and skip.
+INSTALL := apt-get install -y -q --no-install-recommends
+$(VENV)/.debian: $(STAMP)
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  for each in chromium:chromium promtool:prometheus; do \
+	    command -v $${each%%:*} >/dev/null \
+	      || timeout 300 sh -c "$(INSTALL) $${each##*:} || { apt-get update && $(INSTALL) $${each##*:}; }" >/dev/null 2>&1 \
+	      || echo "cannot install $${each##*:}: tests that need $${each%%:*} are skipped"; \
+	  done; \
+	fi
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

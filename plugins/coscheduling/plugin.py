@@ -61,7 +61,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         self._offset: float | None = None
         #: group -> keys of members that PreFilter refused, because siblings were missing or gated
         self._refused: dict[str, set[str]] = {}
-        handle.listers(RESOURCE, CoschedulingPodGroup).add_handler(add=self._group_came)
+        handle.listers(RESOURCE, CoschedulingPodGroup).add_handler(add=self._group_came, delete=self._group_gone)
         handle.listers("Pod").add_handler(add=self._pod_came, update=self._pod_changed)
 
     # --- QueueSort ----------------------------------------------------------------------------------------
@@ -240,6 +240,11 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
     def _group_came(self, group: CoschedulingPodGroup) -> None:
         """Its pods may have been queued before it was known how old it is."""
         self.handle.resort([pod.key for pod in self._groups.pods(group.key) if not pod.spec.node_name])
+
+    def _group_gone(self, group: CoschedulingPodGroup, final_state_unknown: bool) -> None:
+        """What is remembered of it is of no use any more."""
+        self._groups.forget(group.key)
+        self._refused.pop(group.key, None)
 
     def _pod_came(self, pod: Pod) -> None:
         """It may be the one that its siblings waited for."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plugins.coscheduling import Coscheduling
 from podium.configuration import Effective
 from simulator.apiserver import ApiServer
 from tests.fixtures_apiserver import node
@@ -227,3 +228,14 @@ async def test_the_group_is_under_way_once_enough_members_are_bound(api_server: 
             return str(api_server.get("podgroups.scheduling.x-k8s.io", "g").get("status", {}).get("phase", ""))
 
         await until(lambda: phase() == "Scheduling", "the phase is written", 5.0)
+
+
+async def test_nothing_is_remembered_of_a_group_that_is_gone(api_server: ApiServer) -> None:
+    store(api_server, node("a", cpu="1"), group(minMember=2), pod("p-0"), pod("p-1"))
+    async with podium(api_server, coscheduling()) as service:
+        (plugin,) = [p for p in service.scheduler.frameworks["podium"].permit if isinstance(p, Coscheduling)]
+        await until(lambda: plugin._groups.known_history("default/g") is not None, "the group failed")
+        for name in ("p-0", "p-1"):
+            api_server.delete("pods", name, grace_seconds=0)
+        api_server.delete("podgroups.scheduling.x-k8s.io", "g")
+        await until(lambda: plugin._groups.known_history("default/g") is None, "the group is forgotten", 5.0)
