@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 import os
-import statistics
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from types import ModuleType
 from typing import Any
 
@@ -190,8 +190,9 @@ async def test_an_hour_of_churn_and_a_million_changes() -> None:
             if os.environ.get(REPORT):
                 Path(os.environ[REPORT]).write_text(report)
             middle, last = soak.samples[16:28], soak.samples[28:]
-            grown = statistics.mean(s.resident for s in last) - statistics.mean(s.resident for s in middle)
-            assert grown < 0.02 * middle[0].resident, f"{grown:.1f} MiB more"
+            # Blocks tell what is kept; what the process has grows a little with the holes between them.
+            assert mean(s.blocks for s in last) < 1.05 * mean(s.blocks for s in middle)
+            assert mean(s.resident for s in last) < 1.05 * mean(s.resident for s in middle)
             await came_to_rest(soak)
 
 
