@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,15 +20,6 @@ from tests.podium.harness import node_of, podium, until
 
 HEADER = r"^I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_logs\.py:\d+\] "
 log = logging.getLogger("tests.logs")
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def written(capsys: pytest.CaptureFixture[str], verbosity: int, files: tuple[str, ...] = (), form: str = "text") -> str:
