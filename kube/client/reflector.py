@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         self.lists += 1
         wanting = (*self._wanting,)
         version = "" if wanting else self.resource_version
-        # With a limit an API server takes the version as "exactly that one", not as "no older": one that was started anew
+        # With a limit an API server takes the version as "exactly that one", not as "no older": a restarted one
         # then gives the state from which it cannot watch, again and again. Without, it answers from its cache.
         limit = 0 if version else PAGE_SIZE
         try:
