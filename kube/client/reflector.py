@@ -27,7 +27,7 @@ from kube.api.meta import ApiObject
 from kube.client import errors
 from kube.client.backoff import Backoff, TimeSlice
 from kube.client.indexer import object_key
-from kube.client.rest import EVERYTHING, Client, Selection
+from kube.client.rest import EVERYTHING, PAGE_SIZE, Client, Selection
 
 log = logging.getLogger(__name__)
 
@@ -154,9 +154,12 @@ class Reflector(Generic[T]):
         self.lists += 1
         wanting = (*self._wanting,)
         version = "" if wanting else self.resource_version
+        # With a limit an API server takes the version as "exactly that one", not as "no older": a restarted one
+        # then gives the state from which it cannot watch, again and again. Without, it answers from its cache.
+        limit = 0 if version else PAGE_SIZE
         try:
             found = await self._client.list(
-                self._type, self._selection, resource_version=version, convert=convert, retries=0
+                self._type, self._selection, limit=limit, resource_version=version, convert=convert, retries=0
             )
         except errors.ApiError as error:
             if self.resource_version and _version_is_unusable(error):

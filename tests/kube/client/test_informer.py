@@ -498,3 +498,15 @@ async def test_a_rotated_token_is_read_again_by_open_ended_work(server, tmp_path
             await asyncio.sleep(61)
             assert await names(nodes) == {"a", "c"}
     assert refused < 40
+
+
+async def test_a_list_after_a_version_is_asked_for_in_one_piece(server, nodes):
+    """With a limit it would mean exactly that version, from which a server that was started anew cannot watch."""
+    server.put(NODES, "a")
+    server.once("GET", answers(410, "Expired"), watch=True)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        await asyncio.sleep(30)
+    first, second = server.seen("GET")[:2]
+    assert ("resourceVersion" in first.query, "limit" in first.query) == (False, True)
+    assert ("resourceVersion" in second.query, "limit" in second.query) == (True, False)
