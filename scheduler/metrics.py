@@ -28,6 +28,16 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
+        self._attempts()
+        self._plugins()
+        self._queue_and_cache()
+        self._preemptions()
+        self._groups()
+        self._calls()
+        self._own()
+
+    def _attempts(self) -> None:
+        """Of pods and the attempts to place them."""
         self.schedule_attempts = self._counter(
             "schedule_attempts_total", "Attempts to schedule pods, by result", "result", "profile"
         )
@@ -46,6 +56,10 @@ class Metrics:
         self.pod_attempts = self._histogram(
             "pod_scheduling_attempts", "Attempts it took to schedule a pod", exponential(1, 2, 5)
         )
+        self.permit_wait = self._histogram("permit_wait_duration_seconds", "Time waiting on Permit", _ATTEMPT, "result")
+
+    def _plugins(self) -> None:
+        """Of extension points and plugins."""
         self.extension_point = self._histogram(
             "framework_extension_point_duration_seconds",
             "Latency of running all plugins of an extension point",
@@ -65,6 +79,9 @@ class Metrics:
         self.plugin_evaluations = self._counter(
             "plugin_evaluation_total", "Times a plugin was evaluated", "plugin", "extension_point", "profile"
         )
+
+    def _queue_and_cache(self) -> None:
+        """Of what waits, and of what is known."""
         self.event_duration = self._histogram(
             "event_handling_duration_seconds", "Latency of handling cluster events", _POINT, "event"
         )
@@ -89,7 +106,9 @@ class Metrics:
         self.in_flight_events = self._gauge("inflight_events", "Cluster events kept for pods in flight", "event")
         self.cache_size = self._gauge("cache_size", "Nodes, pods and assumed pods in the cache", "type")
         self.goroutines = self._gauge("goroutines", "Running tasks, by the work they do", "operation")
-        self.permit_wait = self._histogram("permit_wait_duration_seconds", "Time waiting on Permit", _ATTEMPT, "result")
+
+    def _preemptions(self) -> None:
+        """Of victims and how they went."""
         self.preemption_attempts = self._counter("preemption_attempts_total", "Preemption attempts")
         self.preemption_victims = self._histogram(
             "preemption_victims", "Victims chosen by a preemption", exponential(1, 2, 7)
@@ -100,9 +119,6 @@ class Metrics:
         self.preemption_execution = self._counter(
             "preemption_goroutines_execution_total", "Evictions of all victims of a preemption", "result"
         )
-        self._groups()
-        self._calls()
-        self._own()
 
     def _groups(self) -> None:
         """Of pod groups."""
