@@ -17,8 +17,9 @@ import numpy as np
 
 from scheduler.cache import PodState, SchedulerCache
 from scheduler.failure import Failure, failure_of
+from scheduler.framework.group_run import GroupRun
 from scheduler.framework.plugin import Placement
-from scheduler.framework.pod_groups import Group, GroupRun, group_key
+from scheduler.framework.pod_groups import Group, group_key
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Status, unschedulable
 from scheduler.pod_group_trial import GroupAttempt, Member, Outcome, Trial, Watch

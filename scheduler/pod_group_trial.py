@@ -17,7 +17,7 @@ from typing import Any
 from scheduler.cache import PodState, SchedulerCache
 from scheduler.failure import Failure, failure_of
 from scheduler.framework.diagnosis import refused_where_chosen
-from scheduler.framework.pod_groups import GroupRun
+from scheduler.framework.group_run import GroupRun
 from scheduler.framework.preemption.evaluator import TERMINATING
 from scheduler.framework.preemption.execution import is_terminating_by_preemption
 from scheduler.framework.runtime import Framework

@@ -23,6 +23,7 @@ from plugins.dynamic_resources.writes import ClaimWriter
 from scheduler.framework.cluster_event import Action, EventResource, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.group_run import GroupRun
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -37,7 +38,6 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     max_normalize,
 )
-from scheduler.framework.pod_groups import GroupRun
 from scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo

@@ -19,6 +19,7 @@ from kube.api.core import Pod
 from kube.api.meta import ApiObject
 from scheduler.framework.cluster_event import ClusterEvent
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.group_run import GroupRun
 from scheduler.framework.plugin_metrics import PluginMetrics
 from scheduler.framework.status import Status
 from scheduler.framework.waiting_pods import WaitingPods
@@ -28,7 +29,6 @@ from scheduler.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from scheduler.framework.extender import Extender
-    from scheduler.framework.pod_groups import GroupRun
 
 
 class Lister(Protocol):

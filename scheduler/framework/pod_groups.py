@@ -1,13 +1,12 @@
-"""Pod groups, as plugins and cycles see them: what a group wants, which members it has, what they share in one cycle.
+"""Pod groups, as plugins and cycles see them: what a group wants, and which members it has.
 
 `PodGroups` is an index of the snapshot: the queue tells it of members that wait, the snapshot of members that have a
-node (running, assumed, or tentatively placed by a group cycle). `Groups` finds what a pod's group wants. `GroupRun` is
-there only while a group is being decided. Nothing here decides anything, and nobody needs it while no gate is on.
+node (running, assumed, or tentatively placed by a group cycle). `Groups` finds what a pod's group wants. Nothing here
+decides anything, and nobody needs it while no gate is on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kube.api.core import Pod
@@ -183,16 +182,3 @@ class PodGroups:
     def _drop_if_empty(self, key: str, members: Members) -> None:
         if not members.pending and not members.scheduled:
             del self._members[key]
-
-
-@dataclass(slots=True)
-class GroupRun:
-    """What the members of a group share while they are decided together (`Handle.group`)."""
-
-    key: str
-    #: why single members may not preempt, "" where they may
-    no_preemption: str = ""
-    #: evictions that members need; carried out only if the whole group then fits
-    evictions: list[Callable[[], None]] = field(default_factory=list)
-    #: what members decided for things that they share (claims), by its identity
-    shared: dict[str, object] = field(default_factory=dict)
