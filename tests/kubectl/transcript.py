@@ -129,7 +129,7 @@ _WORDS = (
     (r"[ \t]{2,}(?=\S)", "  "),
     (r"[ \t]+$", ""),
 )
-_AGE = re.compile(r"(?<=\s)(\d+y)?(\d+d)?(\d+h)?(\d+m)?(\d+s|(?<=\d[mhdy]))(?=\s|$)|^\d+[sm](?=\s)")
+_AGE = re.compile(r"(?<=\s)(\d+y)?(\d+d)?(\d+h)?(\d+m)?(\d+s|(?<=\d[mhdy]))(?=\s|$)|^(\d+y\d+d|\d+[dhms])(?=\s)")
 _FIELD = re.compile(r"^[\s-]*[\w./ -]+:(\s|$)")  # of YAML or of `describe`: `cpu: 100m` is no age
 
 
