@@ -86,7 +86,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return evenness(shares, offered)
 
     def _start(self, nodes: Nodes, resources: tuple[str, ...]) -> Vector:
-        """What does not depend on the pod, but for which resources it requests."""
+        """`(size,)` whole: what does not depend on the pod, but for which resources it requests."""
         kept = self._starts.get(resources)
         if kept is None:
             nothing = dict.fromkeys(resources, 0)

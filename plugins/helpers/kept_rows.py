@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.framework.shape_patch import FEW
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.snapshot import Nodes
-
-#: above this many changed rows array functions are cheaper
-FEW = 10
 
 #: `(…, size)` for a view, and the same numbers for one node
 Many = Callable[[Nodes], NDArray[Any]]
