@@ -2,7 +2,8 @@
 
     Pending ── minMember pods exist ─► Scheduling ── as many run or are done ─► Running ─► Finished, or Failed
 
-The scheduler writes nothing of it. A group without pods is Pending again; Finished and Failed are final. Keys are groups.
+The scheduler writes nothing of it. A group without pods is Pending again; Finished and Failed are final. Keys are
+groups.
 """
 
 from collections import Counter
