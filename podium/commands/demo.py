@@ -143,7 +143,7 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
 def _nodes(args: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
     if args.gangs:
         return demo_gangs.nodes(args.nodes)
-    return (demo_devices if args.devices else demo_workload).nodes(args.nodes)
+    return demo_devices.nodes(args.nodes) if args.devices else demo_workload.nodes(args.nodes)
 
 
 def _story(args: argparse.Namespace, cluster: Cluster) -> Story:
@@ -180,8 +180,8 @@ def _stages(args: argparse.Namespace) -> list[Stage]:
         # The latecomers are there to wait for what the job holds.
         return [Stage(begun, MOMENT), Stage(demo_devices.latecomers(args.nodes), demo_devices.NIGHTLY_SECONDS + QUIET)]
     if args.gangs:
-        *begun, last = demo_gangs.workloads(args.nodes)
-        return [*(Stage(objects, MOMENT, retried=True) for objects in begun), Stage(last, EVICTION, retried=True)]
+        *earlier, last = demo_gangs.workloads(args.nodes)
+        return [*(Stage(objects, MOMENT, retried=True) for objects in earlier), Stage(last, EVICTION, retried=True)]
     begun = [*demo_workload.foundation(), *demo_workload.workloads(args.pods, args.nodes)]
     return [Stage(begun), Stage(demo_workload.urgent(args.nodes))]
 
