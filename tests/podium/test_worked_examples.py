@@ -130,6 +130,8 @@ async def test_the_examples_of_devices_print_what_the_page_says(kubeconfig: Path
     assert "in use by claim default/shared" in told
     await run("kubectl delete pod notebook-a notebook-b --wait=true", kubeconfig)
     claims = [["NAME", "STATE"], ["shared", "pending"]]
+    found: list[list[str]] = []
+    pods: list[list[str]] = []
     for _ in range(40):
         found = first_columns(await run("kubectl get resourceclaims", kubeconfig), 2)
         pods = first_columns(await run("kubectl get pods", kubeconfig), 3)
