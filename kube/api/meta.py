@@ -85,7 +85,8 @@ class Condition(Object, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: str = ""
+    # Go writes an unset time as null.
+    last_transition_time: str | None = None
     observed_generation: int = 0
 
 
