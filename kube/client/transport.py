@@ -9,7 +9,7 @@ repeats a request only after a 401, once, with refreshed credentials; it knows n
 import asyncio
 import importlib.metadata
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -23,8 +23,13 @@ from kube.client.connections import Answer, ConnectionPool, Renderer, Request, n
 # A watch line can hold the largest object that etcd stores (1.5 MiB), several times escaped; aiohttp allows twice this.
 READ_BUFFER = 2**21
 
+# A body that is taken in while it arrives may take so many times as long as one that is only read.
+PATIENCE = 10
+
 # Told of each answer: method, status, seconds.
 OnAnswer = Callable[[str, int, float], None]
+# What reads the body of a 2xx answer, and makes bytes of it.
+Read = Callable[[aiohttp.StreamReader], Awaitable[bytes]]
 
 
 class Call(NamedTuple):
@@ -50,7 +55,9 @@ class Transport:
     ) -> None:
         self._credentials = credentials
         self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(10.0, timeout), sock_connect=min(5.0, timeout))
+        connect, sock_connect = min(10.0, timeout), min(5.0, timeout)
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=connect, sock_connect=sock_connect)
+        self._patient = aiohttp.ClientTimeout(PATIENCE * timeout, connect, sock_read=timeout, sock_connect=sock_connect)
         self._headers = {"User-Agent": user_agent or _user_agent(), "Accept": "application/json"}
         self._on_answer = on_answer
         self._requests: aiohttp.ClientSession | None = None
@@ -79,15 +86,15 @@ class Transport:
             if session is not None:
                 await session.close()
 
-    async def send(self, call: Call) -> bytes:
-        """The body of a 2xx answer."""
+    async def send(self, call: Call, read: Read | None = None) -> bytes:
+        """The body of a 2xx answer, or what `read` leaves of it, which is called once at most."""
         headers = await self._credentials.headers()
         try:
-            return await self._exchange(call, headers)
+            return await self._exchange(call, headers, read)
         except errors.Unauthorized:
             if not await self._credentials.refresh(headers):
                 raise
-        return await self._exchange(call, await self._credentials.headers())
+        return await self._exchange(call, await self._credentials.headers(), read)
 
     @asynccontextmanager
     async def stream(self, call: Call, sock_read: float) -> AsyncGenerator[aiohttp.ClientResponse, None]:
@@ -110,10 +117,10 @@ class Transport:
                 raise
         return await self._connect_stream(call, await self._credentials.headers(), sock_read)
 
-    async def _exchange(self, call: Call, headers: Mapping[str, str]) -> bytes:
+    async def _exchange(self, call: Call, headers: Mapping[str, str], read: Read | None) -> bytes:
         started = asyncio.get_running_loop().time()
         try:
-            answer = await self._ask(call, headers)
+            answer = await self._ask(call, headers, read)
         except errors.Unreachable as error:
             raise _of(call, error) from error.__cause__
         except errors.TRANSPORT_ERRORS as error:
@@ -124,13 +131,15 @@ class Transport:
             raise _of(call, errors.from_response(answer.status, answer.body, answer.retry_after))
         return answer.body
 
-    async def _ask(self, call: Call, headers: Mapping[str, str]) -> Answer:
+    async def _ask(self, call: Call, headers: Mapping[str, str], read: Read | None) -> Answer:
         if call.body is not None and self._writes is not None:
             request = Request(call.method, call.path, call.params, call.content_type, call.body)
             return await self._writes.exchange(self._render(request, headers))
         assert self._requests is not None, "use the client as an async context manager"
-        async with self._start(self._requests, call, headers, self._timeout) as response:
-            return Answer(response.status, response.headers.get("Retry-After"), await response.read())
+        timeout = self._timeout if read is None else self._patient
+        async with self._start(self._requests, call, headers, timeout) as response:
+            body = await (response.read() if read is None or response.status >= 300 else read(response.content))
+            return Answer(response.status, response.headers.get("Retry-After"), body)
 
     async def _connect_stream(self, call: Call, headers: Mapping[str, str], sock_read: float) -> aiohttp.ClientResponse:
         assert self._watches is not None, "use the client as an async context manager"
