@@ -14,7 +14,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,7 +205,7 @@ class Service:
                 self.effective.registry,
                 handle,
                 observe,
-                Meter(self.metrics.plugin_counter(name), self.metrics.observe_plugin),
+                Meter(self.metrics.observe_plugin),
             )
         return frameworks
 
@@ -224,6 +224,7 @@ class Service:
             framework.handle.sit_out = queue.sit_out
             framework.handle.report = queue.move_all_to_active_or_backoff_queue
             framework.handle.spawn = self.scheduler.spawn
+            framework.handle.later = _call_later
 
     def _queue_config(self) -> QueueConfig:
         return QueueConfig(
@@ -441,3 +442,7 @@ def _event_kinds(frameworks: Mapping[str, Framework]) -> set[str]:
         for registered in plugin.events or ()
     }
     return kinds - _HANDLED
+
+
+def _call_later(seconds: float, function: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, function)

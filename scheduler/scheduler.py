@@ -366,7 +366,9 @@ class Scheduler:
         self._parts.event(pod, None, "Normal", "Scheduled", "Binding", note)
 
     def update_gauges(self) -> None:
-        """Pool and cache sizes; called every second and before each scrape."""
+        """Pool and cache sizes, and what is added up elsewhere; called every second and before each scrape."""
+        for framework in self.frameworks.values():
+            self.metrics.count_plugins(framework.profile, framework.meter.take_counts())
         for queue, length in self.queue.lengths().items():
             self.metrics.pending_pods.labels(queue).set(length)
         self._update_unschedulable()

@@ -173,6 +173,8 @@ class Handle:
     sit_out: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
     #: report a cluster event that no informer sees
     report: Callable[[ClusterEvent, Any, Any], None] = field(default=lambda event, old, new: None)
+    #: call a function after some seconds; offline in the simulation's own time, or never where that stands still
+    later: Callable[[float, Callable[[], None]], None] = field(default=lambda seconds, function: None)
     #: run a coroutine in the scheduler's task group (asynchronous preemption)
     spawn: Callable[[Any], None] | None = None
     extenders: Sequence[Extender] = ()

@@ -239,3 +239,19 @@ async def test_nothing_is_remembered_of_a_group_that_is_gone(api_server: ApiServ
             api_server.delete("pods", name, grace_seconds=0)
         api_server.delete("podgroups.scheduling.x-k8s.io", "g")
         await until(lambda: plugin._groups.known_history("default/g") is None, "the group is forgotten", 5.0)
+
+
+async def test_a_group_that_never_fits_is_called_no_more_often_than_its_members_backoff_ends(
+    api_server: ApiServer,
+) -> None:
+    """scheduler-plugins#682: each member that waited called the others, whose failure let the next one wait."""
+    store(api_server, node("a", cpu="1"), group(minMember=3))
+    async with podium(api_server, coscheduling()) as service:
+        store(api_server, *(pod(f"p-{i}") for i in range(3)))
+        await asyncio.sleep(20)
+        attempts = [item.attempts for item, _ in service.scheduler.queue.pending_pods()]
+        assert len(attempts) == 3
+        assert 1 < max(attempts) <= 6
+        # The room that the last waiting one had is given back with the next failure.
+        store(api_server, plain_pod("solo", "1"))
+        await until(lambda: node_of(api_server, "solo") == "a", "a single pod has the room", 15.0)
