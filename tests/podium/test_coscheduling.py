@@ -220,14 +220,12 @@ async def test_gated_siblings_do_not_count_as_long_as_they_are_gated(api_server:
         await until(lambda: set(places(api_server).values()) == {"a"}, "both run", 15.0)
 
 
-async def test_the_group_is_under_way_once_enough_members_are_bound(api_server: ApiServer) -> None:
+async def test_the_status_is_left_to_the_controller_as_in_scheduler_plugins(api_server: ApiServer) -> None:
     store(api_server, node("a"), group(minMember=2), pod("p-0"), pod("p-1"))
     async with podium(api_server, coscheduling()):
-
-        def phase() -> str:
-            return str(api_server.get("podgroups.scheduling.x-k8s.io", "g").get("status", {}).get("phase", ""))
-
-        await until(lambda: phase() == "Scheduling", "the phase is written", 5.0)
+        await until(lambda: set(places(api_server).values()) == {"a"}, "both run", 5.0)
+        await asyncio.sleep(SETTLED)
+        assert api_server.get("podgroups.scheduling.x-k8s.io", "g").get("status", {}) == {}
 
 
 async def test_nothing_is_remembered_of_a_group_that_is_gone(api_server: ApiServer) -> None:
