@@ -239,3 +239,16 @@ async def test_nothing_is_remembered_of_a_group_that_is_gone(api_server: ApiServ
             api_server.delete("pods", name, grace_seconds=0)
         api_server.delete("podgroups.scheduling.x-k8s.io", "g")
         await until(lambda: plugin._groups.known_history("default/g") is None, "the group is forgotten", 5.0)
+
+
+async def test_members_that_went_before_their_group_was_complete_are_forgotten(api_server: ApiServer) -> None:
+    """A Job makes its pods anew, under new names, for as long as it takes."""
+    store(api_server, node("a", cpu="10"), group(minMember=3))
+    async with podium(api_server, coscheduling()) as service:
+        [plugin] = [each for each in service.scheduler.frameworks["podium"].plugins() if isinstance(each, Coscheduling)]
+        for i in range(6):
+            store(api_server, pod(f"p-{i}", "1"))
+            await until(lambda i=i: said(api_server, f"p-{i}") != "", "it was refused")
+            assert plugin._refused == {"default/g": {f"default/p-{i}"}}
+            api_server.delete("pods", f"p-{i}", grace_seconds=0)
+            await asyncio.sleep(1)
