@@ -206,7 +206,7 @@ class Service:
                 self.effective.registry,
                 handle,
                 observe,
-                Meter(self.metrics.plugin_counter(name), self.metrics.observe_plugin),
+                Meter(self.metrics.observe_plugin),
             )
         return frameworks
 

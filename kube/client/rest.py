@@ -30,8 +30,9 @@ from kube.api.resources import Resource, by_type
 from kube.client import errors
 from kube.client.auth import Credentials
 from kube.client.backoff import TimeSlice
+from kube.client.list_reader import ListReader
 from kube.client.rate_limit import TokenBucket
-from kube.client.transport import Call, OnAnswer, Transport
+from kube.client.transport import Call, OnAnswer, Read, Transport
 
 log = logging.getLogger(__name__)
 
@@ -146,17 +147,24 @@ class Client:
         decode = convert or (lambda raw: codec.decode(raw, type_))
         items: deque[T] = deque()
         token = ""
+
+        def take(raw: msgspec.Raw) -> None:
+            item = decode(raw)
+            if item is not None:
+                items.append(item)
+
         while True:
             params = _list_params(selection, limit, token, resource_version)
             try:
-                body = await self.request("GET", path, params=params, retries=retries)
+                body = await self.request("GET", path, params=params, retries=retries, read=ListReader(take).read)
             except errors.Gone:
                 if not token:
                     raise
-                items, token, limit = deque(), "", 0
+                items.clear()
+                token, limit = "", 0
                 continue
             page = codec.decode(body, codec.PartialList)
-            await _decode_items(page.items or (), decode, items)
+            await _take_all(page.items or (), take)
             token = page.metadata.continue_token
             if not token:
                 return ObjectList((*items,), page.metadata.resource_version)
@@ -260,14 +268,15 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
         retries: int = MAX_RETRIES,
+        read: Read | None = None,
     ) -> bytes:
-        """Any request; the body of a 2xx answer."""
+        """Any request; the body of a 2xx answer, or what `read` leaves of it."""
         call = Call(method, path, params, body, content_type)
         tries = 0
         while True:
             await self._limiter.wait()
             try:
-                return await self._transport.send(call)
+                return await self._transport.send(call, read)
             except (errors.TooManyRequests, errors.ServerError) as error:
                 if tries >= retries or (method != "GET" and not isinstance(error, errors.TooManyRequests)):
                     raise
@@ -288,14 +297,10 @@ def _list_params(selection: Selection, limit: int, token: str, resource_version:
     return params
 
 
-async def _decode_items(
-    raws: Iterable[msgspec.Raw], decode: Callable[[msgspec.Raw], T | None], items: deque[T]
-) -> None:
+async def _take_all(raws: Iterable[msgspec.Raw], take: Callable[[msgspec.Raw], None]) -> None:
     work = TimeSlice()
     for raw in raws:
-        item = decode(raw)
-        if item is not None:
-            items.append(item)
+        take(raw)
         if work.spent:
             await work.give_way()
 

@@ -100,7 +100,8 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
             return unresolvable(f"podGroup {key} failed recently")
         missing = self._missing_siblings(pod, key, group)
         if missing is not None:
-            self._refused.setdefault(key, set()).add(pod.key)
+            known = {each.key for each in self._groups.pods(key)}
+            self._refused[key] = self._refused.get(key, set()) & known | {pod.key}
             return missing
         return self._room_for_all(key, group, nodes)
 

@@ -87,7 +87,7 @@ class _Shown(msgspec.Struct):
     """A node as it was last built: from what, and what came of it."""
 
     node: Node
-    amounts: tuple[int, ...]
+    amounts: tuple[tuple[str, int], ...]
     #: (requested, allocatable) of what is summed up
     sums: tuple[tuple[int, int], ...]
     row: NodeRow
@@ -158,7 +158,7 @@ class Image:
 
     def _update_node(self, change: Change, name: str, info: NodeInfo) -> None:
         shown, node = self._nodes.get(name), info.node
-        amounts = tuple(info.requested.values())
+        amounts = tuple(info.requested.items())
         if node is None:
             if shown is not None:
                 self._drop_node(change, name)

@@ -107,7 +107,11 @@ class NodeInfo:
         requested = self.requested
         requested["pods"] += sign
         for name, amount in pod.requests.items():
-            requested[name] = requested.get(name, 0) + sign * amount
+            left = requested.get(name, 0) + sign * amount
+            if left or sign > 0:
+                requested[name] = left
+            else:
+                requested.pop(name, None)
         self.non_zero_cpu += sign * pod.non_zero_cpu
         self.non_zero_memory += sign * pod.non_zero_memory
         for protocol, ip, port in pod.shape.host_ports:

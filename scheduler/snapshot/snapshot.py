@@ -9,7 +9,7 @@ Owner: SchedulerCache (it alone calls the methods under "reported by the cache")
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -37,6 +37,10 @@ from scheduler.snapshot.row_data import OwnColumn, PodRowIndex, RowIndex
 RECENT = 256
 #: sets of taints that may be remembered beyond twice those that nodes have
 SPARE_TAINT_SETS = 64
+#: keys of labels that have columns; of more, those go that were not asked for the longest
+MAX_LABELS = 256
+#: resources that may be remembered beyond twice those that nodes and pods on them have
+SPARE_RESOURCES = 32
 #: above this many rows their amounts are written all at once
 FEW_ROWS = 32
 
@@ -55,7 +59,9 @@ class Snapshot:
         self.version = 0
         #: the version at which a node object (not only its pods) last changed
         self.node_epoch = 0
+        #: replaced when old resources are forgotten: whoever keeps places by it looks whether it is still the same one
         self.resource_index: dict[str, int] = {name: i for i, name in enumerate(FIRST_RESOURCES)}
+        self._most_resources = len(FIRST_RESOURCES) + SPARE_RESOURCES
         #: resources with a value too large for exact float64 division
         self.wide_resources: set[str] = set()
         #: those of them with a value that float64 may not even hold
@@ -63,7 +69,8 @@ class Snapshot:
         #: replaced when old sets are forgotten: whoever keeps something by code looks whether it is still the same one
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
         self._most_taint_sets = SPARE_TAINT_SETS
-        self.label_values: dict[str, LabelValues] = {}
+        #: those that were asked for last at the end
+        self.label_values: OrderedDict[str, LabelValues] = OrderedDict()
         #: (version, row) of the latest changes
         self._recent: deque[tuple[int, int]] = deque(maxlen=RECENT)
         self._free_rows: list[int] = []
@@ -158,6 +165,7 @@ class Snapshot:
             for row, info in enumerate(self.infos):
                 if info is not None:
                     codes[row] = label.code(info.labels.get(key))
+        self.label_values.move_to_end(key)
         return label
 
     def add_column(self, name: str, function: Callable[[NodeInfo], float], dtype: DTypeLike, *, by_pods: bool) -> str:
@@ -236,8 +244,12 @@ class Snapshot:
 
     def refresh(self) -> None:
         """Copy the rows that changed. Cost follows the changes, not the cluster."""
-        if not self._dirty:
-            return
+        if self._dirty:
+            self._write_changes()
+        if len(self.label_values) > MAX_LABELS:
+            self._forget_old_labels()
+
+    def _write_changes(self) -> None:
         self.version += 1
         versions, at_once = self.trimmed["row_version"], len(self._dirty) > FEW_ROWS
         for row, node_changed in self._dirty.items():
@@ -256,6 +268,8 @@ class Snapshot:
         self._forget_old_label_values()
         if len(self.taint_sets) > self._most_taint_sets:
             self._forget_old_taint_sets()
+        if len(self.resource_index) > self._most_resources:
+            self._forget_old_resources()
 
     def _write_row(self, row: int, info: NodeInfo, *, node_changed: bool, amounts: bool) -> None:
         if node_changed:
@@ -334,6 +348,26 @@ class Snapshot:
                 self._columns.drop(label.column)
                 del self.label_values[key]
                 self.node_epoch = self.version
+
+    def _forget_old_labels(self) -> None:
+        """Pods may ask for labels that only their own job's nodes have: each such key would stay a column for ever."""
+        while len(self.label_values) > MAX_LABELS // 2:
+            _, label = self.label_values.popitem(last=False)
+            self._columns.drop(label.column)
+        self.forget_answers()
+
+    def _forget_old_resources(self) -> None:
+        """Device plugins may name a resource after a device: those that nobody offers or requests any more go."""
+        infos = list(self.node_infos())
+        live = {name for info in infos for name in (*info.allocatable, *info.requested)}.difference(FIRST_RESOURCES)
+        self.resource_index = {name: i for i, name in enumerate((*FIRST_RESOURCES, *sorted(live)))}
+        self._most_resources = 2 * len(self.resource_index) + SPARE_RESOURCES
+        for column in ("allocatable", "requested", "free"):
+            self._columns.drop(column)
+            self._columns.add(column, np.float64, (len(self.resource_index),))
+        if infos:
+            self._write_amounts(infos)
+        self.node_epoch = self.version
 
     def _forget_old_taint_sets(self) -> None:
         """Autoscalers write times into the taints of nodes that they take away: sets that no node has any more go."""

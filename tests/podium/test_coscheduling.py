@@ -253,3 +253,16 @@ async def test_a_group_that_never_fits_is_called_no_more_often_than_its_members_
         # The room that the last waiting one had is given back with the next failure.
         store(api_server, plain_pod("solo", "1"))
         await until(lambda: node_of(api_server, "solo") == "a", "a single pod has the room", 15.0)
+
+
+async def test_members_that_went_before_their_group_was_complete_are_forgotten(api_server: ApiServer) -> None:
+    """A Job makes its pods anew, under new names, for as long as it takes."""
+    store(api_server, node("a", cpu="10"), group(minMember=3))
+    async with podium(api_server, coscheduling()) as service:
+        [plugin] = [each for each in service.scheduler.frameworks["podium"].plugins() if isinstance(each, Coscheduling)]
+        for i in range(6):
+            store(api_server, pod(f"p-{i}", "1"))
+            await until(lambda i=i: said(api_server, f"p-{i}") != "", "it was refused")
+            assert plugin._refused == {"default/g": {f"default/p-{i}"}}
+            api_server.delete("pods", f"p-{i}", grace_seconds=0)
+            await asyncio.sleep(1)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kube.api.meta import format_time
 from simulator.apiserver import ApiServer
-from simulator.apiserver.verbs import DeleteOptions
+from simulator.apiserver.deletion import DeleteOptions
 from simulator.apiserver.watch_cache import Event, View
 
 Object = dict[str, Any]
@@ -35,6 +36,8 @@ class Pace:
     #: seconds between two nodes that are replaced, and between two pods that fit nowhere
     replace: float = 20.0
     too_big: float = 5.0
+    #: of so many nodes one has a device, which is a resource of its own name
+    devices: int = 50
 
 
 class Churn:
@@ -63,10 +66,10 @@ class Churn:
         for _ in range(self._pace.nodes):
             self._add_node()
 
-    async def until(self, events: int) -> None:
-        """Live on until so many changes have been told of, a second at a time."""
+    async def until(self, over: Callable[[], bool]) -> None:
+        """Live on, a second at a time."""
         now = asyncio.get_running_loop().time
-        while self.events < events:
+        while not over():
             second = now()
             self._kubelets(second)
             self._heartbeats()
@@ -106,6 +109,8 @@ class Churn:
         name = self._name("node")
         zone = f"zone-{self._random.randrange(3)}"
         capacity = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+        if self._made % self._pace.devices == 0:
+            capacity[f"devices.example/{name}"] = "1"
         images = [{"names": [f"registry.example/{name}:{i}"], "sizeBytes": 50 << 20} for i in range(5)]
         self._server.create(
             {
@@ -209,12 +214,13 @@ def _apart(job: str) -> Object:
 
 
 def _zoned(job: str) -> Object:
+    """By zone, and not on nodes that are kept for this very job: a key that no other pod asks about."""
     zones = ["zone-0", "zone-1"]
-    term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": zones}]}
+    zoned = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": zones}
+    term = {"matchExpressions": [zoned, {"key": f"kept-for/{job}", "operator": "DoesNotExist"}]}
     return {
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}},
         },
         "tolerations": [{"key": job, "operator": "Exists"}],
-        "nodeSelector": {"kubernetes.io/os": "linux"} if job.endswith("never") else {},
     }

@@ -1,21 +1,25 @@
 """Hours of churn with flat memory: the service over real HTTP in virtual time, and what it holds, sample by sample.
 
 The short one belongs to every run of the tests. `make soak` lives through an hour of the cluster's time and a million
-changes, and writes the curve to a file.
+changes, and writes the curve to a file. Memory is flat where nothing is left behind by a pod that came and went: what
+is held is explained by the pods that live and by how full the bounded tables are, and not by the number of pods so far.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 import sys
 import time
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from statistics import mean
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kube.client import event_recorder
@@ -31,9 +35,11 @@ from scheduler.decision_log import DecisionLog
 from scheduler.framework import shape_cache
 from scheduler.framework.preemption import budgets
 from scheduler.snapshot import pod_index
+from scheduler.snapshot import snapshot as snapshot_module
 from simulator.apiserver import ApiServer
 from tests.podium.harness import check, podium, until
 from tests.soak.churn import Churn, Pace
+from tests.soak.memory import held, resident
 
 #: how much may be kept of what pods and nodes are like, and how little that is in the short soak
 BOUNDS: tuple[tuple[ModuleType, str, int], ...] = (
@@ -49,23 +55,29 @@ BOUNDS: tuple[tuple[ModuleType, str, int], ...] = (
     (budgets, "MAX_SHAPES", 16),
     (event_recorder, "SERIES_LIMIT", 32),
     (sharing, "MAX_PARTS", 512),
+    (snapshot_module, "MAX_LABELS", 16),
+    (snapshot_module, "SPARE_RESOURCES", 2),
 )
-#: changes of pods and nodes in `make soak`
+#: changes of pods and nodes in `make soak`, at least, and its length in the cluster's time
 MILLION = 1_000_000
+HOUR = 3600.0
 REPORT = "PODIUM_SOAK_REPORT"
-
-
-def resident() -> float:
-    """MiB of memory that the process has, the embedded API server's included."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+#: what one pod that is gone may have left behind, at most: not one object of a few words
+BLOCKS_PER_POD = 1.0
+BYTES_PER_POD = 300.0
+#: the sizes that go up and down within their bounds, and take memory with them
+TABLES = ("kept shapes", "shared parts", "counted selectors")
 
 
 @dataclass
 class Sample:
     events: int
+    #: pods that came so far
+    pods: int
     seconds: float
+    #: MiB that the process has, the embedded API server's included, and what of it is in use
     resident: float
+    held: float
     #: blocks of memory that Python has given out
     blocks: int
     live_pods: int
@@ -80,18 +92,31 @@ class Soak:
     churn: Churn
     samples: list[Sample] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.shared = [each for each in gc.get_objects() if isinstance(each, sharing.Sharing)]
+
     async def live(self, events: int, samples: int) -> None:
         """As many more changes, sampled as often."""
-        start = self.churn.events
+        churn, start = self.churn, self.churn.events
         for i in range(1, samples + 1):
-            await self.churn.until(start + events * i // samples)
-            self.samples.append(self._sample())
+            await churn.until(lambda: churn.events >= start + events * i // samples)  # noqa: B023 - not kept
+            self.sample()
 
-    def _sample(self) -> Sample:
+    async def live_for(self, seconds: float, samples: int) -> None:
+        """As long, sampled as often."""
+        now = self.service.scheduler.queue.now
+        start = now()
+        for i in range(1, samples + 1):
+            await self.churn.until(lambda: now() >= start + seconds * i / samples)  # noqa: B023 - not kept
+            self.sample()
+
+    def sample(self) -> None:
+        """Look at what there is."""
         _empty_the_caches_of_functions()
         gc.collect()
-        now, pods = self.service.scheduler.queue.now(), len(self.service.cache.pods)
-        return Sample(self.churn.events, now, resident(), sys.getallocatedblocks(), pods, self.sizes())
+        churn, now, pods = self.churn, self.service.scheduler.queue.now(), len(self.service.cache.pods)
+        blocks = sys.getallocatedblocks()
+        self.samples.append(Sample(churn.events, churn.pods, now, resident(), held(), blocks, pods, self.sizes()))
 
     def sizes(self) -> dict[str, int]:
         """What in podium remembers something of pods and nodes, and how much each does."""
@@ -102,9 +127,13 @@ class Soak:
             "pods left alone": len(service.scheduler.left_alone),
             "kept shapes": sum(len(f.shapes) for f in service.scheduler.frameworks.values()),
             "parsed shapes": len(snapshot.shapes),
+            "shared parts": sum(len(each._parts) for each in self.shared),
+            "counted selectors": len(snapshot.index(pod_index.PodIndex)._counted),
+            "label keys": len(snapshot.label_values),
             "label values": sum(len(label.values) for label in snapshot.label_values.values()),
             "taint sets": len(snapshot.taint_sets),
             "resources": len(snapshot.resource_index),
+            "resources of nodes": len({name for info in service.cache.nodes.values() for name in info.allocatable}),
             "events kept for replay": service.scheduler.queue.in_flight_events(),
             "decisions": len(service.scheduler.decisions),
             "handlers to be told again": sum(not one.idle for one in _listeners(service)),
@@ -141,9 +170,10 @@ def assert_bounded(sample: Sample, waiting: int = 0) -> None:
     sizes = sample.sizes
     assert sizes["parsed shapes"] <= sample.live_pods + waiting + sizes["kept shapes"] + 20
     assert sizes["rows"] <= sizes["nodes"] + 1
+    assert sizes["label keys"] <= snapshot_module.MAX_LABELS + 8
     assert sizes["label values"] <= 4 * (4 * sizes["rows"] + 1024)
     assert sizes["taint sets"] <= 2 * sizes["nodes"] + 64
-    assert sizes["resources"] == 4
+    assert sizes["resources"] <= 2 * (sizes["resources of nodes"] + 4) + snapshot_module.SPARE_RESOURCES
     assert sizes["pods left alone"] == sizes["handlers to be told again"] == 0
 
 
@@ -154,7 +184,7 @@ async def test_memory_stays_where_it_is_while_pods_and_nodes_come_and_go(monkeyp
     for module, name, small in BOUNDS:
         monkeypatch.setattr(module, name, small)
     async with ApiServer(window=200) as server:
-        churn = Churn(server, Pace(nodes=30, heartbeat=5.0, pods=5.0, life=6.0, replace=3.0))
+        churn = Churn(server, Pace(nodes=30, heartbeat=5.0, pods=5.0, life=6.0, replace=3.0, devices=5))
         churn.furnish()
         async with podium(server) as service:
             service.scheduler.decisions = DecisionLog(64)
@@ -175,25 +205,58 @@ async def test_memory_stays_where_it_is_while_pods_and_nodes_come_and_go(monkeyp
 @pytest.mark.timeout(2 * 3600)
 @pytest.mark.looptime(noop_cycles=1)
 async def test_an_hour_of_churn_and_a_million_changes() -> None:
-    """Nothing is made small here. What is kept grows to its bounds in the first part of the hour, and no further."""
+    """Nothing is made small here. What is kept grows to its bounds in the first half of the hour, and no further."""
     started = time.monotonic()
     async with ApiServer() as server:
         churn = Churn(server, Pace(nodes=1000, heartbeat=5.0, pods=17.0, life=120.0, replace=15.0))
         churn.furnish()
         async with podium(server) as service:
             soak = Soak(service, churn)
-            await soak.live(MILLION, 40)
+            await soak.live_for(HOUR, 40)
+            assert churn.events >= MILLION
             for sample in soak.samples:
                 assert_bounded(sample, waiting=200)
             report = describe(soak, time.monotonic() - started)
             print(report)
             if os.environ.get(REPORT):
                 Path(os.environ[REPORT]).write_text(report)
-            middle, last = soak.samples[16:28], soak.samples[28:]
-            # Blocks tell what is kept; what the process has grows a little with the holes between them.
-            assert mean(s.blocks for s in last) < 1.05 * mean(s.blocks for s in middle)
-            assert mean(s.resident for s in last) < 1.05 * mean(s.resident for s in middle)
+            assert_flat(soak.samples[16:])
             await came_to_rest(soak)
+
+
+def assert_flat(samples: list[Sample]) -> None:
+    """Memory does not grow with the pods that came and went."""
+    blocks, bytes_ = left_behind(samples, "blocks"), left_behind(samples, "held") * 2**20
+    assert blocks < BLOCKS_PER_POD, f"each pod leaves {blocks:.2f} blocks behind"
+    assert bytes_ < BYTES_PER_POD, f"each pod leaves {bytes_:.0f} bytes behind"
+    # The process has the most that was ever held, and the holes in it: it grows less and less.
+    half = len(samples) // 2
+    assert mean(s.resident for s in samples[half:]) < 1.03 * mean(s.resident for s in samples[:half])
+
+
+def left_behind(samples: list[Sample], what: str) -> float:
+    """How much more is held for each pod that came and went, once live pods and full tables are accounted for."""
+    explained = [[1, s.live_pods, *(s.sizes[table] for table in TABLES), s.pods] for s in samples]
+    amounts = list(map(attrgetter(what), samples))
+    columns = np.array(explained, np.float64)
+    return float(np.linalg.lstsq(columns, np.array(amounts, np.float64), rcond=None)[0][-1])
+
+
+@pytest.mark.parametrize("leak", [pytest.param(0, id="nothing"), pytest.param(2, id="two blocks of 100 bytes")])
+def test_what_a_pod_leaves_behind_is_found_among_tables_that_fill_and_are_emptied(leak: int) -> None:
+    rng = random.Random(1)
+    samples = []
+    for i in range(24):
+        pods, live, parts = 1_700 * i, rng.randint(3900, 4200), (3_700 * i) % 16_384
+        blocks = 1_500_000 + 60 * live + 12 * parts + leak * pods + rng.randint(-8_000, 8_000)
+        sizes = {"kept shapes": rng.randint(0, 500), "shared parts": parts, "counted selectors": 900}
+        held = blocks * 100 / 2**20
+        samples.append(Sample(25_000 * i, pods, 90.0 * i, 320.0, held, blocks, live, sizes))
+    if leak:
+        with pytest.raises(AssertionError, match=r"each pod leaves [12]\."):
+            assert_flat(samples)
+    else:
+        assert_flat(samples)
 
 
 def describe(soak: Soak, seconds: float) -> str:
@@ -208,12 +271,21 @@ def describe(soak: Soak, seconds: float) -> str:
         f" ours): {churn.pods:,} pods came and went on 1,000 nodes, {churn.replaced} nodes were replaced. Memory is"
         " that of the whole process, the embedded API server's included. Made by `make soak`.",
         "",
-        "| changes | hours | live pods | MiB resident | blocks | kept shapes | label values | |",
-        "|---:|---:|---:|---:|---:|---:|---:|:---|",
+        "What the process has is the most that it ever held at once, and the holes between. Whether memory grows is"
+        " seen in what is held: it goes up and down with the tables that fill to a bound and are emptied. After those"
+        " have filled for the first time, each pod that came and went left"
+        f" {left_behind(samples[16:], 'blocks'):.2f} blocks of memory behind, and"
+        f" {left_behind(samples[16:], 'held') * 2**20:.0f} bytes (below 0: fewer were held than before). The test"
+        f" fails from {BLOCKS_PER_POD:.0f} block or {BYTES_PER_POD:.0f} bytes on.",
+        "",
+        "| changes | hours | live pods | MiB resident | MiB held | blocks | kept shapes | counted selectors"
+        " | shared parts | label keys | |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|:---|",
     ]
     lines += [
         f"| {sample.events:,} | {sample.seconds / 3600:.2f} | {sample.live_pods:,} | {sample.resident:.0f}"
-        f" | {sample.blocks:,} | {sample.sizes['kept shapes']} | {sample.sizes['label values']:,}"
+        f" | {sample.held:.0f} | {sample.blocks:,} | {sample.sizes['kept shapes']}"
+        f" | {sample.sizes['counted selectors']} | {sample.sizes['shared parts']:,} | {sample.sizes['label keys']}"
         f" | {'█' * round(40 * sample.resident / highest)} |"
         for sample in samples[1::2]
     ]

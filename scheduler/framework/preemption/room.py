@@ -42,6 +42,7 @@ class LowerPods:
         #: priority of a preemptor -> sums of what is below it, least recently used first
         self._below: OrderedDict[int, Sums] = OrderedDict()
         self._ranked: dict[int, Ranked] = {}
+        self._resources = snapshot.resource_index
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
         """A row may have got another node; a new one may be beyond the ends of the vectors."""
@@ -73,6 +74,8 @@ class LowerPods:
 
     def below(self, priority: int) -> Sums:
         """Sums over the pods of lower priority, `(≥ rows,)` each; a resource that none of them requests is left out."""
+        if self._resources is not self._snapshot.resource_index:
+            self._forget()
         sums = self._below.get(priority)
         if sums is None:
             sums = self._below[priority] = self._sum_up(priority)
@@ -80,6 +83,12 @@ class LowerPods:
                 self._below.popitem(last=False)
         self._below.move_to_end(priority)
         return sums
+
+    def _forget(self) -> None:
+        """The snapshot has forgotten resources: columns of ranked pods are others, and sums of theirs of no use."""
+        self._below.clear()
+        self._ranked.clear()
+        self._resources = self._snapshot.resource_index
 
     def _sum_up(self, priority: int) -> Sums:
         """One step a pod, then one sum a resource: replicas share what they request."""

@@ -12,6 +12,7 @@ from kube.api.core import Node, Pod
 from kube.client import informer as informer_module
 from kube.client.auth import Credentials, TokenFile
 from kube.client.informer import InformerFactory, SharedInformer
+from kube.client.reflector import RENEWAL_JITTER
 from kube.client.rest import Client, Selection
 from tests.kube.client.conftest import answers, drops, html, line, running, start_stream, streams
 
@@ -26,6 +27,7 @@ BOOKMARK_5000 = {
     "spec": {"taints": None},
     "status": {},
 }
+BROKEN = {"kind": "Status", "apiVersion": "v1", "code": 500, "message": "etcd event received with PrevKv=nil"}
 EXPIRED = {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"}
 
 
@@ -93,6 +95,27 @@ async def test_a_watch_that_ends_in_time_is_resumed_from_the_last_event(server, 
     watches = server.seen("GET", watch=True)
     assert [request.query["resourceVersion"] for request in watches][:2] == ["102", "103"]
     assert watches[1].time - watches[0].time <= 591
+    assert len(server.seen("GET")) == 1
+
+
+async def test_a_watch_that_is_closed_again_and_again_in_a_burst_costs_no_list(server, nodes):
+    """A modern API server closes the watches of readers that fall behind."""
+    story = Story(nodes)
+    names_of_late = [f"late{number}" for number in range(200)]
+    events = [
+        line("ADDED", {"metadata": {"name": name, "resourceVersion": str(1000 + number)}})
+        for number, name in enumerate(names_of_late)
+    ]
+    for first in range(0, 200, 10):
+        server.once("GET", streams(*events[first : first + 10]), watch=True)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        story.rest()
+        await asyncio.sleep(60)
+    assert story.rest() == [f"add {name}" for name in names_of_late]
+    watches = server.seen("GET", watch=True)
+    assert [request.query["resourceVersion"] for request in watches][:21] == ["102", *map(str, range(1009, 1209, 10))]
+    assert watches[20].time - watches[0].time < 20 * RENEWAL_JITTER
     assert len(server.seen("GET")) == 1
 
 
@@ -233,6 +256,39 @@ async def test_no_fault_of_list_or_watch_ends_it(server, nodes, fault):
         await asyncio.sleep(120)
         assert await names(nodes) == {"a", "b", "c"}
     assert len(server.requests) <= 16
+
+
+@pytest.mark.parametrize(
+    ("refusal", "watches"),
+    [
+        pytest.param(
+            answers(504, "Timeout", message="Too large resource version: 102, current: 7"),
+            1,
+            id="a server restored from a backup, which does not know the version",
+        ),
+        pytest.param(streams(line("ERROR", BROKEN)), 3, id="an error that does not say why, again and again"),
+        pytest.param(answers(500, "InternalError"), 3, id="a failure of the server, again and again"),
+    ],
+)
+async def test_where_watching_from_a_version_is_refused_for_good_it_is_listed_anew(server, nodes, refusal, watches):
+    """Nothing would be heard any more, for as long as the server says no."""
+    server.once("GET", refusal, watch=True, times=1000)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        server.put(NODES, "c")
+        await asyncio.sleep(30)
+        assert await names(nodes) == {"a", "b", "c"}
+    assert [request.is_watch for request in server.requests][: watches + 2] == [False, *[True] * watches, False]
+
+
+async def test_a_server_that_is_away_for_long_is_not_asked_for_lists(server, nodes):
+    """The watch goes on where it was as soon as there is a server: no list of everything after each short break."""
+    server.once("GET", drops, watch=True, times=8)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        await asyncio.sleep(300)
+    assert len(server.seen("GET", watch=True)) > 8
+    assert len(server.seen("GET")) == 1
 
 
 async def test_an_unreachable_server_is_tried_again_until_it_is_there(nodes, client, server):

@@ -1,4 +1,4 @@
-"""Which devices a pod gets: the rules of the allocator and the oddities of 1.36; its bugs are in test_known_bugs.py."""
+"""Which devices a pod gets: the rules of the allocator, and oddities of 1.36. Its bugs: see test_known_bugs.py."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from scheduler.cache import SchedulerCache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.preemption.candidates import spell_out
 from scheduler.framework.preemption.choice import badness
-from scheduler.framework.preemption.room import PODS, LowerPods
+from scheduler.framework.preemption.room import AMOUNTS, PODS, LowerPods
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import HOSTNAME, ZONE, affinity, make_node, make_pod, pod_term, spread, taint
 from tests.scheduler.framework.preempting import FILTERS, Cluster, asked_in_full, budget, on
@@ -199,3 +199,24 @@ def test_sums_of_lower_pods_follow_every_change(changes, thresholds):
         for node, ranked in zip(snapshot.node_infos(), index.ranked(rows), strict=True):
             assert sorted(pod.uid for pod in ranked.pods) == sorted(node.pods)
             assert ranked.name == node.name
+
+
+def test_what_pods_take_is_found_where_it_is_after_the_snapshot_has_forgotten_resources():
+    """Each pod requests a device that nobody else has; the places of the others change when old ones are forgotten."""
+    snapshot = Snapshot()
+    cache = SchedulerCache(snapshot)
+    index = snapshot.index(LowerPods)
+    cache.add_node(make_node("n"))
+    cache.add_pod(on("n", "stays", requests={"example.com/odd": "7"}, priority=1))
+    for step in range(200):
+        device = f"example.com/device-{step}"
+        pod = on("n", f"p{step}", requests={device: "3"}, priority=0)
+        cache.add_pod(pod)
+        snapshot.refresh()
+        sums = index.below(5)
+        assert (sums["example.com/odd"][0], sums[device][0]) == (7, 3)
+        ranked = index.ranked(np.array([0]))[0]
+        amounts = {name: ranked.columns[AMOUNTS + i].tolist() for name, i in snapshot.resource_index.items()}
+        assert (amounts["example.com/odd"], amounts[device]) == ([7, 0], [0, 3])
+        cache.remove_pod(pod.metadata.uid)
+        assert len(index.below(5)) < 100

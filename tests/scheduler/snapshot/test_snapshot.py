@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from scheduler.cache import SchedulerCache
-from scheduler.snapshot.columns import EXACT_LIMIT, WHOLE_LIMIT
+from scheduler.snapshot.columns import EXACT_LIMIT, FIRST_RESOURCES, WHOLE_LIMIT
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
-from scheduler.snapshot.snapshot import SPARE_TAINT_SETS, Snapshot
+from scheduler.snapshot.snapshot import SPARE_RESOURCES, SPARE_TAINT_SETS, Snapshot
 from tests.builders import HOSTNAME, ZONE, make_node, make_pod, taint
 
 
@@ -276,3 +276,42 @@ def test_taint_sets_that_no_node_has_any_more_are_forgotten() -> None:
         cache.remove_node("goes")
         snapshot.refresh()
     assert len(snapshot.taint_sets) <= SPARE_TAINT_SETS + 4
+
+
+def test_labels_that_nobody_asks_about_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods of one job may select nodes by a key that only this job has; nothing else need change in the cluster."""
+    monkeypatch.setattr("scheduler.snapshot.snapshot.MAX_LABELS", 16)
+    cache, snapshot = cluster("a", "b")
+    cache.add_node(make_node("c", labels={"stays": "here", "job-7": "mine"}))
+    snapshot.refresh()
+    asked_in_every_cycle, epochs = snapshot.label("stays"), set()
+    for i in range(200):
+        snapshot.refresh()
+        assert snapshot.label("stays") is asked_in_every_cycle
+        assert snapshot.nodes.label_codes("stays").tolist() == [0, 0, 1]
+        assert snapshot.nodes.label_codes(f"job-{i}").tolist() == [0, 0, int(i == 7)]
+        assert len(snapshot.label_values) <= 18
+        epochs.add(snapshot.node_epoch)
+    assert snapshot.nodes.label_codes("job-7").tolist() == [0, 0, 1]
+    assert sum(name.startswith("label:") for name in snapshot.trimmed) == len(snapshot.label_values)
+    assert len(epochs) > 10, "what was kept by the codes of a forgotten column would still be believed"
+
+
+def test_resources_that_nobody_has_any_more_are_forgotten() -> None:
+    """Some device plugins name a resource after the very device."""
+    cache, snapshot = cluster("stays")
+    for i in range(300):
+        device = f"example.com/device-{i}"
+        cache.add_node(make_node("goes", extra={device: "2"}))
+        pod = make_pod(f"p{i}", node_name="stays", requests={"example.com/odd": "1", device: "3"})
+        cache.add_pod(pod)
+        snapshot.refresh()
+        assert snapshot.nodes.free(device).tolist() == [-3, 2]
+        assert snapshot.nodes.free("example.com/odd").tolist() == [-1, 0]
+        assert snapshot.validate() == []
+        cache.remove_pod(pod.metadata.uid)
+        cache.remove_node("goes")
+    snapshot.refresh()
+    assert len(snapshot.resource_index) <= 2 * (len(FIRST_RESOURCES) + 3) + SPARE_RESOURCES
+    assert snapshot.nodes.allocatable("cpu").tolist() == [4000, 0]
+    assert "example.com/odd" not in snapshot.infos[0].requested
