@@ -200,7 +200,7 @@ class Operator:
             stderr=asyncio.subprocess.STDOUT,
         )
         said = (await asyncio.wait_for(process.communicate(), 150))[0].decode()
-        self.note(lines.replace("\n", "\n> "), said)
+        self.note(lines.rstrip("\n").replace("\n", "\n> "), said)
         assert process.returncode == 0, said
         return said
 
