@@ -238,6 +238,14 @@ class Snapshot:
         for index in self._pod_indexes:
             index.pod_removed(info.row, pod)
 
+    def pod_confirmed(self, info: NodeInfo, assumed: PodInfo, confirmed: PodInfo) -> None:
+        """A pod is what it was assumed to be: indexes get the new object, but the row has not changed."""
+        for index in self._pod_indexes:
+            index.pod_removed(info.row, assumed)
+        self._each_pod_added(info.row, confirmed)
+        if any(own.by_pods for own in self._own):
+            self._dirty.setdefault(info.row, False)
+
     def _each_pod_added(self, row: int, pod: PodInfo) -> None:
         for index in self._pod_indexes:
             index.pod_added(row, pod)
