@@ -78,8 +78,10 @@ def _engine(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     from benchmarks.commands import run_compare
 
-    results = run_compare(args)
-    _write(args, "compare", results)
+    results: list[dict[str, Any]] = []
+    for result in run_compare(args):
+        results.append(result)
+        _write(args, "compare", results)  # after each: the whole may take an hour
     return 0 if results else 1
 
 

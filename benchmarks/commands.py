@@ -8,7 +8,7 @@ import gc
 import logging
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -63,17 +63,15 @@ def run_engine(label: str, pattern: str, without: str) -> list[dict[str, object]
 # --- compare -----------------------------------------------------------------------------------------------------
 
 
-def run_compare(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """All chosen workloads, each on an API server of its own where the server is ours to start."""
+def run_compare(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """All chosen workloads one by one, each on an API server of its own where the server is ours to start."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    results = []
     for workload in chosen(args.label, args.only, args.without):
         result = asyncio.run(_compare_one(workload, args))
         if result is not None:
             result["ratios"] = ratios(result["runs"])
             print(f"  {_told(result['ratios'])}", flush=True)
-            results.append(result)
-    return results
+            yield result
 
 
 async def _compare_one(workload: Workload, args: argparse.Namespace) -> dict[str, Any] | None:

@@ -106,7 +106,7 @@ def _peak_bytes(engine: Engine, info: PodInfo) -> int:
 
 def _sized(workload: str, nodes: int) -> Workload:
     per_node = 4 if workload.startswith("Preemption") else 2
-    numbers = {"nodes": nodes, "init": per_node * nodes, "pods": 3 * CYCLES, "namespaces": 4}
+    numbers = {"nodes": nodes, "init": per_node * nodes, "pods": 3 * CYCLES, "namespaces": 4, "others": 0}
     return load(sizes={workload: numbers})[0]
 
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: podium over peer, by group of workloads: CPU at the most, pods a second at the least
-_PLAIN = {"cpu_ms_per_pod": 0.25, "pods_per_second": 1.5, "peak_mib": 0.8}
-_RELATED = {"cpu_ms_per_pod": 0.15, "pods_per_second": 3.0, "peak_mib": 0.8}
-_REFUSED = {"cpu_ms_per_pod": 0.3, "peak_mib": 0.8}
+_PLAIN = {"cpu_ms_per_pod": 0.25, "pods_per_second": 1.5}
+_RELATED = {"cpu_ms_per_pod": 0.15, "pods_per_second": 3.0}
+_REFUSED = {"cpu_ms_per_pod": 0.3}
+#: for clusters of the size that the goal names
+_MEMORY = {"peak_mib": 0.8}
+_LARGE = "/5000Nodes"
 _REFUSED_NAMES = ("Unschedulable", "PreemptionAsync", "PreemptionBasic", "PreemptionPVs")
 _RELATED_WORDS = ("Affinity", "Spread", "Selector", "MixedSchedulingBasePod", "NodeInclusionPolicy")
 
 
 def goals_of(title: str) -> dict[str, float]:
     """figure -> goal for the ratio, for one workload."""
-    name = title.partition("/")[0]
+    return _work_goals(title.partition("/")[0]) | (_MEMORY if _LARGE in title else {})
+
+
+def _work_goals(name: str) -> dict[str, float]:
     if name in _REFUSED_NAMES:
         return _REFUSED
     if name != "SchedulingNodeAffinity" and any(word in name for word in _RELATED_WORDS):
         return _RELATED
-    return _PLAIN if name.startswith("Scheduling") else {"peak_mib": 0.8}
+    return _PLAIN if name.startswith("Scheduling") else {}
 
 
 @dataclass(frozen=True, slots=True)

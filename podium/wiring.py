@@ -14,7 +14,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,6 +192,7 @@ class Service:
                 feature_gates=self.effective.gates,
                 metrics=metrics,
                 random=rng,
+                served=self._served,
                 now=time.time,
                 client=self.plugin_client,
                 event=self._event(name),
@@ -205,7 +206,7 @@ class Service:
                 self.effective.registry,
                 handle,
                 observe,
-                Meter(self.metrics.plugin_counter(name), self.metrics.observe_plugin),
+                Meter(self.metrics.observe_plugin),
             )
         return frameworks
 
@@ -224,6 +225,7 @@ class Service:
             framework.handle.sit_out = queue.sit_out
             framework.handle.report = queue.move_all_to_active_or_backoff_queue
             framework.handle.spawn = self.scheduler.spawn
+            framework.handle.later = _call_later
 
     def _queue_config(self) -> QueueConfig:
         return QueueConfig(
@@ -278,10 +280,14 @@ class Service:
 
     def _group_conditions(self) -> GroupConditions:
         """The condition has the name that the server's version of PodGroup gives it."""
-        found = self.client.versions.get(PodGroup)
-        newest = found is not None and found.version == POD_GROUPS.version
+        newest = self._served(PodGroup.KIND) == POD_GROUPS.version
         name = POD_GROUP_INITIALLY_SCHEDULED if newest else POD_GROUP_SCHEDULED
         return GroupConditions(self._patch_group, self.metrics.dropped_patches.inc, name)
+
+    def _served(self, kind: str) -> str:
+        """The version of a kind that discovery found; "" where nobody has looked, or the server has none."""
+        found = next((resource for resource in self.client.versions.values() if resource.listed_as == kind), None)
+        return found.version if found is not None else ""
 
     async def _patch_group(self, group: PodGroup, patch: dict[str, Any]) -> None:
         meta = group.metadata
@@ -441,3 +447,7 @@ def _event_kinds(frameworks: Mapping[str, Framework]) -> set[str]:
         for registered in plugin.events or ()
     }
     return kinds - _HANDLED
+
+
+def _call_later(seconds: float, function: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, function)

@@ -6,7 +6,7 @@ few, because looking them up costs more than observing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
@@ -214,17 +214,10 @@ class Metrics:
         self.api_calls.labels(call_type, result).inc()
         self.api_call_duration.labels(call_type, result).observe(seconds)
 
-    def plugin_counter(self, profile: str) -> Callable[[str, str], None]:
-        """(plugin, extension point) -> counted, for one profile."""
-        bound: dict[tuple[str, str], Callable[[], None]] = {}
-
-        def count(plugin: str, point: str) -> None:
-            counter = bound.get((plugin, point))
-            if counter is None:
-                counter = bound[plugin, point] = self.plugin_evaluations.labels(plugin, point, profile).inc
-            counter()
-
-        return count
+    def count_plugins(self, profile: str, counts: Mapping[tuple[str, str], int]) -> None:
+        """(plugin, extension point) -> evaluations of a profile since the last time."""
+        for (plugin, point), count in counts.items():
+            self.plugin_evaluations.labels(plugin, point, profile).inc(count)
 
     def observe_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """One call of a plugin in a sampled cycle."""

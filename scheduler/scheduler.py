@@ -366,7 +366,9 @@ class Scheduler:
         self._parts.event(pod, None, "Normal", "Scheduled", "Binding", note)
 
     def update_gauges(self) -> None:
-        """Pool and cache sizes; called every second and before each scrape."""
+        """Pool and cache sizes, and what is added up elsewhere; called every second and before each scrape."""
+        for framework in self.frameworks.values():
+            self.metrics.count_plugins(framework.profile, framework.meter.take_counts())
         for queue, length in self.queue.lengths().items():
             self.metrics.pending_pods.labels(queue).set(length)
         self._update_unschedulable()
@@ -383,11 +385,9 @@ class Scheduler:
 
     def _update_unschedulable(self) -> None:
         """A pod counts for each plugin that refused it, for as long as it waits in the pool."""
-        counts = Counter(
-            (plugin, item.pod.spec.scheduler_name)
-            for item in self.queue.unschedulable_pods()
-            for plugin in item.rejectors
-        )
+        counts: Counter[tuple[str, str]] = Counter()
+        for (profile, plugins), number in self.queue.rejections().items():
+            counts.update({(plugin, profile): number for plugin in plugins})
         for labels in self._refusing - counts.keys():
             self.metrics.unschedulable_pods.labels(*labels).set(0)
         for labels, count in counts.items():

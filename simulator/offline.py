@@ -1,7 +1,8 @@
 """Offline simulation: the scheduler's own cache, queue and cycle, fed from files.
 
-What differs from the service: time stands still (no backoff is waited for), binds succeed at once, and victims of
-a preemption are gone at once. Results are values for whoever prints them.
+What differs from the service: binds succeed at once, victims of a preemption are gone at once, and time stands still,
+so no backoff is waited for, unless pods wait for each other (`offline_permit`). Results are values for whoever prints
+them.
 
 Owner: the command that runs it. No event loop is needed: a scheduling cycle never awaits.
 """
@@ -25,34 +26,38 @@ from scheduler.framework.cluster_event import (
     ClusterEvent,
     EventResource,
 )
-from scheduler.framework.diagnosis import refused_where_chosen
 from scheduler.framework.extender import Extender
 from scheduler.framework.handle import Handle
 from scheduler.framework.pod_groups import group_key
 from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
-from scheduler.framework.status import Status
+from scheduler.framework.status import Code, Status
 from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.queue.hints import ProfileHooks
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
 from scheduler.queue.queued_pod import QueuedPodInfo
-from scheduler.queue.scheduling_queue import ProfileHooks, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import QueueConfig, SchedulingQueue
 from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot
 from simulator import device_claims
+from simulator.attempt_detail import brief, detailed, devices_of, not_placed
 from simulator.listers import ObjectListers
 from simulator.load import ClusterObjects
 from simulator.offline_groups import OfflineGroups
+from simulator.offline_permit import Held, OfflinePermit
 from simulator.results import NodeResult, PodResult, gated_result
 
 __all__ = ["Extenders", "NodeResult", "PodResult", "Simulation", "woken_by"]
 
-#: under this key the plugin for devices tells what the pod would get where: `allocations_by_node()`
-DEVICES = "DynamicResources"
+#: decides on whole groups here, so nobody waits for it
+GROUPS = "GangScheduling"
 RESOURCE_CLAIM_FREED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE_OTHER, "ResourceClaimUpdate")
 #: attempts of one pod before a simulation settles for its last answer
 MAX_ATTEMPTS = 10
+#: the same where time passes: with their backoffs, several minutes, so that patience ends before it does
+MAX_ATTEMPTS_IN_TIME = 30
 
 
 class Extenders(Protocol):
@@ -105,6 +110,12 @@ class Simulation:
         self._groups: OfflineGroups | None = None
         if gates.get("GenericWorkload") or gates.get("GangScheduling"):
             self._groups = OfflineGroups(self, self._result)
+        #: there where plugins let pods wait for each other
+        self._permit: OfflinePermit | None = None
+        self._max_attempts = MAX_ATTEMPTS
+        if any(plugin.name != GROUPS for framework in self.frameworks.values() for plugin in framework.permit):
+            self._permit = OfflinePermit(self)
+            self._max_attempts = MAX_ATTEMPTS_IN_TIME
         self._fill(objects)
 
     def _build(
@@ -159,15 +170,25 @@ class Simulation:
             if self._groups is not None and group_key(info.pod):
                 if info.uid not in done:
                     done |= self._groups.schedule(info, infos)
+            else:
+                done[info.uid] = self._scheduled(info)
+            if self._permit is None:
                 yield done[info.uid]
-                continue
-            result, attempt = self._once(info)
-            if result.node is not None and attempt is not None:
-                refused = self.place(info, result.node, attempt)
-                result = result if refused is None else _not_placed(result, refused)
-            elif result.nominated_node is not None:
-                self.nominator.add(info, result.nominated_node)
-            yield result
+            else:
+                done |= self._permit.released()
+        if self._permit is not None:
+            while self._permit.pass_time(None):
+                done |= self._permit.released()
+            yield from (done[info.uid] for info in infos)
+
+    def _scheduled(self, info: PodInfo) -> PodResult:
+        result, attempt = self._once(info)
+        if result.node is not None and attempt is not None:
+            refused = self._take_place(info, result, attempt, None)
+            result = result if refused is None else not_placed(result, refused)
+        elif result.nominated_node is not None:
+            self.nominator.add(info, result.nominated_node)
+        return result
 
     def run(self) -> Iterator[PodResult]:
         """Every pending pod in queue order, retried when another pod's placement or eviction may help."""
@@ -178,8 +199,15 @@ class Simulation:
             else:
                 yield self.unclaimed(pod)
         last: dict[str, PodResult] = {}
-        while (first := queue.pop_nowait()) is not None:
-            for item, found in self._attempts(queue, first):
+        if self._permit is not None:
+            self._permit.serve(queue)
+        while True:
+            first = queue.pop_nowait()
+            attempts = self._attempts(queue, first) if first is not None else []
+            if first is None and (self._permit is None or not self._permit.pass_time(queue)):
+                break
+            settled = self._permit.settled(queue) if self._permit is not None else ()
+            for item, found in (*attempts, *settled):
                 victims = last[item.uid].victims if item.uid in last else ()
                 result = replace(found, victims=tuple(dict.fromkeys((*victims, *found.victims))))
                 if result.node is not None:
@@ -203,10 +231,13 @@ class Simulation:
 
     def _known(self, pods: Iterable[Pod]) -> Iterable[PodInfo]:
         """The pods; where there are groups, their siblings have heard of them before the first is tried."""
-        if self._groups is None:
+        if self._groups is None and self._permit is None:
             return (self._info(pod) for pod in pods)
         infos = [self._info(pod) for pod in pods]
-        self._groups.know(infos)
+        if self._groups is not None:
+            self._groups.know(infos)
+        for info in infos:
+            self.listers("Pod").indexer.add(info.pod)
         return infos
 
     def _info(self, pod: Pod) -> PodInfo:
@@ -227,13 +258,13 @@ class Simulation:
         return None if profile is None else self._hooks[profile]
 
     def queue(self) -> SchedulingQueue:
-        """A queue of these profiles, still empty; its clock stands still."""
+        """A queue of these profiles, still empty; its clock stands still unless pods wait for each other."""
         return SchedulingQueue(
             self._hooks_of,
             self.nominator,
             self.frameworks[self._default].queue_sort.sort_key,
-            lambda: 0.0,
-            QueueConfig(initial_backoff=0, max_backoff=0),
+            self._permit.now if self._permit is not None else lambda: 0.0,
+            QueueConfig() if self._permit is not None else QueueConfig(initial_backoff=0, max_backoff=0),
             groups=self._groups.members if self._groups is not None else None,
         )
 
@@ -249,7 +280,12 @@ class Simulation:
         if extenders:
             attempt = self._ask(framework, info, extenders)
             return self._result(framework, attempt), attempt
-        key = None if self._detail else _decided_by(profile, info)
+        key = None
+        if self._permit is not None:
+            # A failure is told to those that wait: each one counts.
+            self._permit.attempted()
+        elif not self._detail:
+            key = _decided_by(profile, info)
         if key in self._failures:
             known, attempt = self._failures[key]
             return replace(known, namespace=info.pod.metadata.namespace, name=info.pod.metadata.name), attempt
@@ -274,11 +310,13 @@ class Simulation:
     def _queued_attempt(self, queue: SchedulingQueue, item: QueuedPodInfo) -> PodResult:
         result, attempt = self._once(item.pod_info)
         if result.node is not None and attempt is not None:
-            refused = self.place(item.pod_info, result.node, attempt)
+            refused = self._take_place(item.pod_info, result, attempt, item)
             if refused is None:
                 self.leave_queue(queue, item, result.node)
                 return result
-            result = _not_placed(result, refused)
+            if refused.code is Code.WAIT:
+                return not_placed(result, refused)
+            result = not_placed(result, refused)
             item.unschedulable_plugins = {refused.plugin} if refused.rejected else set()
         if attempt is not None and attempt.diagnosis is not None:
             item.unschedulable_plugins = set(attempt.diagnosis.unschedulable_plugins)
@@ -294,7 +332,7 @@ class Simulation:
         """Back to wait for what may help, unless it was tried often enough."""
         if not self._near_others.isdisjoint(item.rejectors):
             self._wait_for_others.add(item.uid)
-        if item.attempts >= MAX_ATTEMPTS or not item.rejectors:
+        if item.attempts >= self._max_attempts or not item.rejectors:
             queue.done(item.uid)
         else:
             queue.add_unschedulable(item)
@@ -321,9 +359,30 @@ class Simulation:
         self._failures.clear()
         self.nominator.add(info, node)
 
+    def _take_place(
+        self, info: PodInfo, result: PodResult, attempt: Attempt, item: QueuedPodInfo | None
+    ) -> Status | None:
+        """None: the pod is on its node. WAIT: it has its room and waits. Else who refused it after all."""
+        assert result.node is not None, "only asked for pods that fit"
+        if self._permit is None:
+            return self.place(info, result.node, attempt)
+        refused = self.reserve(info, result.node, attempt)
+        return refused or self._permit.ask(Held(self.framework_of(info), info, result.node, attempt, result, item))
+
+    def framework_of(self, info: PodInfo) -> Framework:
+        """Of the pod's profile, or of the first one."""
+        return self.frameworks[self.profile_of(info.pod) or self._default]
+
     def place(self, info: PodInfo, node: str, attempt: Attempt) -> Status | None:
         """Count the pod on its node and let plugins note what it takes; a refusal of theirs undoes it."""
-        framework = self.frameworks[self.profile_of(info.pod) or self._default]
+        refused = self.reserve(info, node, attempt)
+        if refused is None:
+            self.hold_devices(attempt, node)
+        return refused
+
+    def reserve(self, info: PodInfo, node: str, attempt: Attempt) -> Status | None:
+        """The first half of it: the room is the pod's, but its claims do not say so yet."""
+        framework = self.framework_of(info)
         placed = info.on_node(node).pod
         self._failures.clear()
         self.cache.add_pod(placed)
@@ -331,39 +390,16 @@ class Simulation:
         if refused is not None:
             framework.run_unreserve(attempt.state, placed, node)
             self.cache.remove_pod(info.uid)
-            return refused
-        devices = _devices(attempt)
+        return refused
+
+    def hold_devices(self, attempt: Attempt, node: str) -> None:
+        """The other half: the pod's claims have what it was placed with."""
+        devices = devices_of(attempt)
         if devices is not None:
             device_claims.hold(self.listers("ResourceClaim"), devices, node)
-        return None
 
     def _result(self, framework: Framework, attempt: Attempt) -> PodResult:
-        meta = attempt.pod_info.pod.metadata
-        post = attempt.post_filter
-        result = PodResult(
-            namespace=meta.namespace,
-            name=meta.name,
-            node=attempt.node_name or None,
-            nominated_node=(post.nominated_node_name or None) if post is not None else None,
-            victims=tuple(victim.key for victim in post.victims) if post is not None else (),
-            message=attempt.message(),
-            fits_on=attempt.feasible_count,
-            score=int(attempt.scores.total.max()) if attempt.scores is not None else None,
-        )
-        return self._with_detail(result, framework, attempt) if self._detail else result
-
-    def _with_detail(self, result: PodResult, framework: Framework, attempt: Attempt) -> PodResult:
-        """Every node by name: where it fits, how well, and why not."""
-        diagnosis = attempt.diagnosis
-        if diagnosis is None and attempt.found is not None and attempt.error is None:
-            diagnosis = framework.diagnose(attempt.found)
-        return replace(
-            result,
-            feasible=tuple(attempt.feasible()),
-            scores=_scores(attempt),
-            reasons=diagnosis.node_statuses() if diagnosis is not None else {},
-            allocations=_allocations(attempt),
-        )
+        return detailed(framework, attempt) if self._detail else brief(attempt)
 
     def unclaimed(self, pod: Pod) -> PodResult:
         """What is said of a pod that no profile claims."""
@@ -383,33 +419,3 @@ def _decided_by(profile: str, info: PodInfo) -> tuple[Any, ...] | None:
     if spec.volumes or spec.resource_claims or info.pod.status.nominated_node_name:
         return None
     return profile, info.shape.key, info.priority, spec.preemption_policy
-
-
-def _not_placed(result: PodResult, refused: Status) -> PodResult:
-    message = refused_where_chosen(refused) if refused.rejected else refused.message
-    return replace(result, node=None, message=message)
-
-
-def _scores(attempt: Attempt) -> dict[str, dict[str, int]]:
-    """node -> plugin -> weighted score, with their total; empty where nothing was scored."""
-    if attempt.scores is None:
-        return {}
-    parts = {name: vector.tolist() for name, vector in attempt.scores.by_plugin().items()}
-    total = attempt.scores.total.tolist()
-    return {
-        info.name: {**{name: int(values[i]) for name, values in parts.items()}, "total": int(total[i])}
-        for i, info in attempt.scores.view.infos()
-    }
-
-
-def _devices(attempt: Attempt | None) -> Any:
-    """What the attempt knows of the pod's devices; None where these have nothing to do with it."""
-    if attempt is None or attempt.found is None or attempt.error is not None:
-        return None
-    return attempt.found.state.read(DEVICES)
-
-
-def _allocations(attempt: Attempt) -> dict[str, list[dict[str, Any]]]:
-    """node -> claims; empty where devices have nothing to do with the pod."""
-    devices = _devices(attempt)
-    return devices.allocations_by_node() if devices is not None else {}

@@ -7,18 +7,28 @@ is refused with one line.
 How Kubernetes' environment maps to the library, which knows no object types and no custom ones:
 - `device.driver`, `device.attributes`, ... are variables of these dotted names, so an unknown field does not compile;
 - a domain that the device lacks is an empty map, so the domains that an expression names are put there;
-- quantities and versions are bytes with a tag (`_tagged`), equal exactly when the values are.
-The library stops a comprehension after 10,000 steps. Expressions were checked for cost when the API server took them.
+- Kubernetes' own types are in `kube.api.cel_functions`, which says why there are two environments.
+The library cannot count what an evaluation costs. So an expression that may cost too much in the worst case, which an
+API server would not take (`kube.api.cel_cost`), is not evaluated; and a comprehension ends after 10,000 steps.
 """
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kube.api import quantity, semver
+from kube.api import quantity
+from kube.api.cel_cost import MAX_COST, worst_case
+from kube.api.cel_functions import (
+    Types,
+    checked_types,
+    declarations,
+    evaluated_types,
+    from_nanos,
+    plain_message,
+    version,
+)
 from kube.api.cel_source import Source, read_source, simple_selector
 
 #: domain -> name -> value
@@ -27,9 +37,9 @@ Values = Mapping[str, Mapping[str, Any]]
 NOT_INSTALLED = "needs the CEL library, which is not installed: pip install 'podium[dra]'"
 _EXTENSIONS = ("sets", "lists", "two-var-comprehensions", "bindings", "optional", "strings")
 _KEY_NOT_FOUND = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$', re.DOTALL)
-#: an escape, a character class, or what opens a group that would be captured
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P<\w+>", re.DOTALL)
-_STATUS = re.compile(r"^[A-Z_]+: ")
+#: CELSelectorExpressionMaxLength
+MAX_LENGTH = 10 * 1024
+_COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
 class SelectorError(Exception):
@@ -54,21 +64,33 @@ class Selector:
     def __init__(self, expression: str) -> None:
         self.expression = expression
         self.compile_error = ""
+        #: what an API server reckons with
+        self.worst_case = 0.0
         self._source: Source = read_source(expression)
         self._answer: Callable[[DeviceValues], bool] | None = None
+        if len(expression) > MAX_LENGTH:
+            self.compile_error = f"too long: may not be more than {MAX_LENGTH} bytes"
+            return
         try:
-            self._program = _environment().compile(self._source.text)
-            self._check_type()
+            self._compile()
         except ImportError:
             self._answer = simple_selector(expression)
             self.compile_error = "" if self._answer else NOT_INSTALLED
         except RuntimeError as error:
-            self.compile_error = f"compilation failed: {_plain(str(error))}"
+            text = plain_message(str(error)).replace("'written'", "'string'")
+            self.compile_error = f"compilation failed: {text}"
 
-    def _check_type(self) -> None:
-        name = self._program.return_type().name()
+    def _compile(self) -> None:
+        checked = _checker().compile(self._source.text)
+        name = checked.return_type().name()
         if name not in ("BOOL", "DYN"):
-            self.compile_error = f"must evaluate to bool or the unknown type, not {name.lower()}"
+            self.compile_error = (
+                f"must evaluate to bool or the unknown type, not {name.lower() if name.isupper() else name}"
+            )
+            return
+        serialized: bytes = checked.serialize()
+        self.worst_case = worst_case(serialized)
+        self._program = _evaluator().deserialize(serialized)
 
     def matches(self, device: DeviceValues) -> bool:
         """Whether the selector holds. Raises SelectorError."""
@@ -76,6 +98,8 @@ class Selector:
             raise SelectorError(f"CEL compile error: {self.compile_error}")
         if device.error:
             raise SelectorError(f"CEL runtime error: {device.error}")
+        if self.worst_case > MAX_COST:
+            raise SelectorError(f"CEL runtime error: {_COST_EXCEEDED}")
         if self._answer is not None:
             try:
                 return self._answer(device)
@@ -115,7 +139,8 @@ def selector(expression: str) -> Selector:
 
 def forget_environment() -> None:
     """Look for the library again, and compile everything anew."""
-    _environment.cache_clear()
+    _checker.cache_clear()
+    _evaluator.cache_clear()
     selector.cache_clear()
 
 
@@ -134,7 +159,7 @@ def device_values(
             error = error or f"attribute {name}: {problem}"
     for name, amount in capacity.items():
         domain, identifier = _qualified(name, driver)
-        amounts.setdefault(domain, {})[identifier] = _from_nanos(quantity.nanos(amount.value or "0"))
+        amounts.setdefault(domain, {})[identifier] = from_nanos(quantity.nanos(amount.value or "0"))
     return DeviceValues(driver, values, amounts, allow_multiple_allocations, error)
 
 
@@ -150,14 +175,9 @@ def _attribute_value(attribute: Any) -> Any:
     if attribute.version is None:
         raise ValueError("unsupported attribute value")
     try:
-        return _version(attribute.version)
+        return version(attribute.version)
     except ValueError as error:
         raise ValueError(f"parse semantic version: {error}") from None
-
-
-def _plain(text: str) -> str:
-    """The library's message without its status codes."""
-    return _STATUS.sub("", text.removesuffix(" [INVALID_ARGUMENT]"))
 
 
 def _runtime_error(text: str) -> str:
@@ -165,9 +185,9 @@ def _runtime_error(text: str) -> str:
     missing = _KEY_NOT_FOUND.match(text)
     if missing:
         return f"no such key: {missing[1]}"
-    text = _plain(text)
+    text = plain_message(text)
     if text.startswith("Iteration budget exceeded"):
-        return "actual cost limit exceeded"
+        return _COST_EXCEEDED
     if text.startswith("No matching overloads found"):
         return "no such overload"
     return text.replace("divide by zero", "division by zero")
@@ -177,13 +197,24 @@ def _runtime_error(text: str) -> str:
 
 
 @functools.cache
-def _environment() -> Any:
-    """Raises ImportError where the library is not installed."""
+def _checker() -> Any:
+    """Knows the types of Kubernetes' values. Raises ImportError where the library is not installed."""
+    return _environment(checked_types)
+
+
+@functools.cache
+def _evaluator() -> Any:
+    """Knows what these values are made of."""
+    return _environment(evaluated_types)
+
+
+def _environment(make_types: Callable[[Any], Types]) -> Any:
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
     t = cel.Type
+    types = make_types(t)
     config = "name: dra\nextensions:\n" + "".join(f"- name: {name}\n" for name in _EXTENSIONS)
-    values, amounts = t.Map(t.STRING, t.Map(t.STRING, t.DYN)), t.Map(t.STRING, t.Map(t.STRING, t.BYTES))
+    values, amounts = t.Map(t.STRING, t.Map(t.STRING, t.DYN)), t.Map(t.STRING, t.Map(t.STRING, types.quantity))
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml(config),
         variables={
@@ -194,146 +225,5 @@ def _environment() -> Any:
             "published.attributes": values,
             "published.capacity": amounts,
         },
-        functions=[_declared(cel, name, overloads) for name, overloads in _functions(t).items()],
+        functions=declarations(cel, types),
     )
-
-
-def _declared(cel: Any, name: str, overloads: list[tuple[bool, list[Any], Any, Any]]) -> Any:
-    return cel.FunctionDecl(
-        name,
-        [
-            cel.Overload(
-                f"{name}_{'_'.join(p.name() for p in parameters)}".replace("<", "_").replace(">", "").lower(),
-                return_type=returned,
-                parameters=parameters,
-                is_member=is_member,
-                impl=impl,
-            )
-            for is_member, parameters, returned, impl in overloads
-        ],
-    )
-
-
-def _functions(t: Any) -> dict[str, list[tuple[bool, list[Any], Any, Any]]]:
-    """name -> (is a member, parameters, result, implementation) of each overload."""
-    value, text, number, yes_no = t.BYTES, t.STRING, t.INT, t.BOOL
-    member, function = True, False
-    return {
-        "quantity": [(function, [text], value, lambda q: _from_nanos(quantity.nanos(q)))],
-        "isQuantity": [(function, [text], yes_no, lambda q: _succeeds(quantity.nanos, q))],
-        # A plain function in Kubernetes as well, although its documentation writes it as a member.
-        "sign": [(function, [value], number, lambda q: _sign(_nanos(q)))],
-        "isInteger": [(member, [value], yes_no, lambda q: _is_integer(_nanos(q)))],
-        "asInteger": [(member, [value], number, _as_integer)],
-        "asApproximateFloat": [(member, [value], t.DOUBLE, lambda q: _nanos(q) / quantity.NANOS)],
-        "add": [
-            (member, [value, value], value, lambda a, b: _from_nanos(_nanos(a) + _nanos(b))),
-            (member, [value, number], value, lambda a, n: _from_nanos(_nanos(a) + n * quantity.NANOS)),
-        ],
-        "sub": [
-            (member, [value, value], value, lambda a, b: _from_nanos(_nanos(a) - _nanos(b))),
-            (member, [value, number], value, lambda a, n: _from_nanos(_nanos(a) - n * quantity.NANOS)),
-        ],
-        "semver": [
-            (function, [text], value, _version),
-            (function, [text, yes_no], value, lambda v, tidy: _version(semver.normalize(v) if tidy else v)),
-        ],
-        "isSemver": [
-            (function, [text], yes_no, lambda v: _succeeds(semver.parse, v)),
-            (function, [text, yes_no], yes_no, _is_version),
-        ],
-        "major": [(member, [value], number, lambda v: _parsed_version(v).major)],
-        "minor": [(member, [value], number, lambda v: _parsed_version(v).minor)],
-        "patch": [(member, [value], number, lambda v: _parsed_version(v).patch)],
-        "compareTo": [(member, [value, value], number, _compare)],
-        "isGreaterThan": [(member, [value, value], yes_no, lambda a, b: _compare(a, b) > 0)],
-        "isLessThan": [(member, [value, value], yes_no, lambda a, b: _compare(a, b) < 0)],
-        "find": [(member, [text, text], text, lambda s, pattern: next(iter(_found(s, pattern)), ""))],
-        "findAll": [
-            (member, [text, text], t.List(text), _found),
-            (member, [text, text, number], t.List(text), _found),
-        ],
-        "isSorted": [(member, [t.LIST], yes_no, lambda v: all(a <= b for a, b in itertools.pairwise(v)))],
-        "sum": [(member, [t.LIST], t.DYN, sum)],
-        "min": [(member, [t.LIST], t.DYN, min)],
-        "max": [(member, [t.LIST], t.DYN, max)],
-    }
-
-
-# --- quantities and versions as bytes ----------------------------------------------------------------------------
-
-
-def _from_nanos(nanos: int) -> bytes:
-    return b"quantity %d" % nanos
-
-
-def _nanos(value: bytes) -> int:
-    return int(_untagged(value, b"quantity "))
-
-
-def _version(text: str) -> bytes:
-    return b"semver " + str(semver.parse(text)).encode()
-
-
-def _parsed_version(value: bytes) -> semver.Version:
-    return semver.parse(_untagged(value, b"semver ").decode())
-
-
-def _untagged(value: bytes, tag: bytes) -> bytes:
-    if not value.startswith(tag):
-        raise ValueError("no such overload")
-    return value[len(tag) :]
-
-
-def _compare(a: bytes, b: bytes) -> int:
-    if a.startswith(b"quantity "):
-        return _sign(_nanos(a) - _nanos(b))
-    x, y = _parsed_version(a).order, _parsed_version(b).order
-    return int(x > y) - int(x < y)
-
-
-def _sign(number: int) -> int:
-    return int(number > 0) - int(number < 0)
-
-
-def _is_integer(nanos: int) -> bool:
-    whole, rest = divmod(nanos, quantity.NANOS)
-    return rest == 0 and quantity.MIN_INT64 <= whole <= quantity.MAX_INT64
-
-
-def _as_integer(value: bytes) -> int:
-    nanos = _nanos(value)
-    if not _is_integer(nanos):
-        raise ValueError("cannot convert value to integer")
-    return nanos // quantity.NANOS
-
-
-def _is_version(text: str, tidy: bool) -> bool:
-    return _succeeds(lambda v: semver.parse(semver.normalize(v) if tidy else v), text)
-
-
-def _succeeds(parse: Callable[[str], object], text: str) -> bool:
-    try:
-        parse(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _found(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Whole matches, by the library's own RE2: a selector cannot make it take long."""
-    bare = _GROUP.sub(lambda part: "(?:" if part[0].startswith("(") else part[0], pattern)
-    result = _extract_all().eval(data={"text": text, "pattern": bare})
-    if result.type().name() == "ERROR":
-        raise ValueError(f"illegal regex: {_plain(str(result.value()))}")
-    found: list[str] = result.plain_value()
-    return found if limit < 0 else found[:limit]
-
-
-@functools.cache
-def _extract_all() -> Any:
-    from cel_expr_python import cel
-
-    config = cel.NewEnvConfigFromYaml("name: regex\nextensions:\n- name: optional\n- name: regex\n")
-    texts = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
-    return cel.NewEnv(config=config, variables=texts).compile("regex.extractAll(text, pattern)")

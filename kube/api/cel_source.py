@@ -56,6 +56,8 @@ def read_source(expression: str) -> Source:
     for i, token in enumerate(solid):
         if token.text == "device" and (i == 0 or solid[i - 1].text != ".") and _field(solid, i) in _FIELDS:
             _rewrite(solid, i)
+    if any(token.text in ("ip", "cidr") for token in solid):
+        _write_addresses(solid)
     text = "".join(token.text for token in tokens)
     return Source(text, tuple(dict.fromkeys(_domains(solid))))
 
@@ -75,6 +77,18 @@ def _rewrite(tokens: list[_Token], i: int) -> None:
     elif tokens[i + 2].text in _MAPS and (before[-1:] == ["in"] or (after[:1] == ["."] and after[2:3] == ["("])):
         # Membership, size and comprehensions see the domains that the device has, not those that a lookup may name.
         tokens[i].text = "published"
+
+
+def _write_addresses(tokens: list[_Token]) -> None:
+    """string(x) becomes string(written(x)): the library's string() knows no addresses and cannot be taught."""
+    closing: list[bool] = []
+    for i, token in enumerate(tokens):
+        if token.text == "(":
+            is_string = i > 0 and tokens[i - 1].text == "string" and (i == 1 or tokens[i - 2].text != ".")
+            closing.append(is_string)
+            token.text = "(written(" if is_string else "("
+        elif token.text == ")" and closing and closing.pop():
+            token.text = "))"
 
 
 def _domains(tokens: list[_Token]) -> list[str]:

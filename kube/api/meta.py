@@ -85,7 +85,8 @@ class Condition(Object, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: str = ""
+    # Go writes an unset time as null.
+    last_transition_time: str | None = None
     observed_generation: int = 0
 
 
@@ -132,9 +133,9 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """metav1.Time: whole seconds, UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()[:-6] + "Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """metav1.MicroTime: always six decimals, UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"

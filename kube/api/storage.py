@@ -39,7 +39,6 @@ class VolumeNodeResources(Object, frozen=True):
 class CSINodeDriver(Object, frozen=True):
     name: str = ""
     node_id: str = field(default="", name="nodeID")
-    topology_keys: tuple[str, ...] = ()
     allocatable: VolumeNodeResources | None = None
 
 

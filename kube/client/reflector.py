@@ -34,8 +34,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
-# A stream that lived this long ended in the ordinary way, and is renewed without a delay worth the name.
+# A stream that lived this long ended in the ordinary way, and is renewed without a delay worth the name. So is one that
+# brought many objects: an API server closes the watches of readers that fall behind in a burst, again and again.
 LONG_LIVED = 10.0
+MANY_OBJECTS = 10
 RENEWAL_JITTER = 0.25
 MAX_REMEMBERED_BAD_OBJECTS = 1000
 # A server that refuses so often in a row to watch from a version, without a word of it, may do so for ever.
@@ -86,7 +88,8 @@ class Reflector(Generic[T]):
         self._name = client.resource(type_).group_resource
         self._backoff = Backoff()
         self._bad_objects: set[str] = set()
-        self._progressed = False
+        #: objects of the present watch
+        self._brought = 0
         #: how often in a row the server has said no
         self._refusals = 0
         #: those who wait for a list that begins from now on, and what stands in its way
@@ -102,7 +105,7 @@ class Reflector(Generic[T]):
         listed = False
         while True:
             started = asyncio.get_running_loop().time()
-            self._progressed = False
+            self._brought = 0
             try:
                 if not listed or self._wanting:
                     await self._list()
@@ -113,6 +116,7 @@ class Reflector(Generic[T]):
             except errors.Gone as error:
                 log.info("%s: listing again: %s", self._name, error)
                 listed = False
+                self._brought = 0  # lists are dear: they keep their growing pauses
             except (errors.ApiError, codec.DecodeError) as error:
                 log.warning("%s: %s", self._name, error)
                 listed = listed and not self._is_refused_for_good(error)
@@ -122,7 +126,7 @@ class Reflector(Generic[T]):
         """Whether only a list gets past this; a network that fails says nothing about the version."""
         if not isinstance(error, errors.ApiError) or isinstance(error, errors.Unreachable | errors.TooManyRequests):
             return False
-        self._refusals = 1 if self._progressed else self._refusals + 1
+        self._refusals = 1 if self._brought else self._refusals + 1
         if self._refusals < MAX_REFUSALS and not _version_is_unusable(error):
             return False
         self._refusals = 0
@@ -148,13 +152,12 @@ class Reflector(Generic[T]):
         return True
 
     async def _pause(self, lived: float) -> None:
-        if lived >= LONG_LIVED:
+        if self._brought or lived >= LONG_LIVED:
             self._backoff.reset()
+        if self._brought >= MANY_OBJECTS or lived >= LONG_LIVED:
             await asyncio.sleep(random.random() * RENEWAL_JITTER)
-            return
-        if self._progressed:
-            self._backoff.reset()
-        await self._backoff.sleep()
+        else:
+            await self._backoff.sleep()
 
     async def _list(self) -> None:
         """Not older than what was seen already, where the server still can; else whatever it has."""
@@ -203,6 +206,7 @@ class Reflector(Generic[T]):
         if event.type == "BOOKMARK":
             self._advance(_any_object(event.object).resource_version)
             return
+        self._brought += 1
         obj, key = self._read(event.object)
         if event.type == "DELETED":
             if obj is not None:
@@ -218,7 +222,6 @@ class Reflector(Generic[T]):
         self._advance(obj.metadata.resource_version if obj is not None else _any_object(event.object).resource_version)
 
     def _advance(self, resource_version: str | None) -> None:
-        self._progressed = True
         if resource_version:
             self.resource_version = resource_version
 

@@ -1,8 +1,9 @@
-"""One request or one stream over aiohttp: connections, headers, timeouts, credentials; every failure as an ApiError.
+"""One request or one stream: connections, headers, timeouts, credentials; every failure as an ApiError.
 
-Owned by a `rest.Client`, shared by its twins with other rate limits; nobody else uses it. One session serves requests
-and one serves watches, so that long watches never take the connections of short requests. It repeats a request only
-after a 401, once, with refreshed credentials; it knows nothing of resources.
+Owned by a `rest.Client`, shared by its twins with other rate limits; nobody else uses it. Reads and watches go over
+aiohttp: one session serves requests and one serves watches, so that long watches never take the connections of short
+requests. Writes, of which a pod needs two, go over `connections.py`, and over aiohttp where there is a proxy. It
+repeats a request only after a 401, once, with refreshed credentials; it knows nothing of resources.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from yarl import URL
 
 from kube.client import errors
 from kube.client.auth import Credentials
+from kube.client.connections import Answer, ConnectionPool, Renderer, Request, notice_the_dead
 
 # A watch line can hold the largest object that etcd stores (1.5 MiB), several times escaped; aiohttp allows twice this.
 READ_BUFFER = 2**21
@@ -60,14 +62,26 @@ class Transport:
         self._on_answer = on_answer
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
+        self._writes: ConnectionPool | None = None
+        self._render = Renderer(URL(credentials.server), self._headers)
 
     def open(self) -> None:
         """Make the sessions; needs the running loop."""
         self._requests = self._session(self._connections)
         self._watches = self._session(0)
+        if self._credentials.proxy is None:
+            self._writes = ConnectionPool(
+                URL(self._credentials.server),
+                self._credentials.tls,
+                self._credentials.server_hostname,
+                self._connections,
+                self._timeout.total or 0.0,
+            )
 
     async def close(self) -> None:
-        """Close the sessions with all their connections."""
+        """Close all connections."""
+        if self._writes is not None:
+            self._writes.close()
         for session in (self._requests, self._watches):
             if session is not None:
                 await session.close()
@@ -104,19 +118,28 @@ class Transport:
         return await self._connect_stream(call, await self._credentials.headers(), sock_read)
 
     async def _exchange(self, call: Call, headers: Mapping[str, str], read: Read | None) -> bytes:
-        assert self._requests is not None, "use the client as an async context manager"
         started = asyncio.get_running_loop().time()
-        timeout = self._timeout if read is None else self._patient
         try:
-            async with self._start(self._requests, call, headers, timeout) as response:
-                body = await (response.read() if read is None or response.status >= 300 else read(response.content))
+            answer = await self._ask(call, headers, read)
+        except errors.Unreachable as error:
+            raise _of(call, error) from error.__cause__
         except errors.TRANSPORT_ERRORS as error:
             raise _of(call, errors.from_exception(error)) from error
         if self._on_answer is not None:
-            self._on_answer(call.method, response.status, asyncio.get_running_loop().time() - started)
-        if response.status >= 300:
-            raise _failure(call, response, body)
-        return body
+            self._on_answer(call.method, answer.status, asyncio.get_running_loop().time() - started)
+        if answer.status >= 300:
+            raise _of(call, errors.from_response(answer.status, answer.body, answer.retry_after))
+        return answer.body
+
+    async def _ask(self, call: Call, headers: Mapping[str, str], read: Read | None) -> Answer:
+        if call.body is not None and self._writes is not None:
+            request = Request(call.method, call.path, call.params, call.content_type, call.body)
+            return await self._writes.exchange(self._render(request, headers))
+        assert self._requests is not None, "use the client as an async context manager"
+        timeout = self._timeout if read is None else self._patient
+        async with self._start(self._requests, call, headers, timeout) as response:
+            body = await (response.read() if read is None or response.status >= 300 else read(response.content))
+            return Answer(response.status, response.headers.get("Retry-After"), body)
 
     async def _connect_stream(self, call: Call, headers: Mapping[str, str], sock_read: float) -> aiohttp.ClientResponse:
         assert self._watches is not None, "use the client as an async context manager"
@@ -129,7 +152,8 @@ class Transport:
             if response.status == 200:
                 return response
             async with response:
-                raise _failure(call, response, await response.read())
+                retry_after = response.headers.get("Retry-After")
+                raise _of(call, errors.from_response(response.status, await response.read(), retry_after))
 
     def _start(
         self, session: aiohttp.ClientSession, call: Call, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
@@ -166,18 +190,10 @@ def _user_agent() -> str:
 
 
 def _socket(address: Any) -> socket.socket:
-    """A connection that notices within a minute when the other end is gone without a word."""
     family, kind, protocol, _, _ = address
     connection = socket.socket(family, kind, protocol)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000)):
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    notice_the_dead(connection)
     return connection
-
-
-def _failure(call: Call, response: aiohttp.ClientResponse, body: bytes) -> errors.ApiError:
-    return _of(call, errors.from_response(response.status, body, response.headers.get("Retry-After")))
 
 
 def _of(call: Call, error: errors.ApiError) -> errors.ApiError:

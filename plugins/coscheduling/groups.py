@@ -66,6 +66,10 @@ class History:
     backoff_until: float = 0.0
     #: the cluster had room for all of it when that was looked at; not looked at again before
     room_until: float = 0.0
+    #: members that wait do not call the others before
+    quiet_until: float = 0.0
+    #: one has called them since the last failure
+    called: bool = False
 
 
 class CoschedulingGroups:

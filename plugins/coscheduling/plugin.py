@@ -3,13 +3,14 @@
 PreFilter refuses members that cannot start now and costs no other pod anything; Permit holds those that have a node;
 whatever goes wrong with one of them, PostFilter and Unreserve let the waiting ones go, so that a group that does not
 fit holds no room. Of the original's known faults (facts B7) these are left out: groups of one age do not mix in the
-queue, and a failed group goes behind the others with all its members.
+queue, and a failed group goes behind the others with all its members. Like the original it writes no status: phase and
+counts are the work of that project's controller, which a cluster keeps (the embedded one has its own).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import (
     PermitPlugin,
-    PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
     PreFilterPlugin,
@@ -33,15 +33,17 @@ from scheduler.framework.plugin import (
     ReservePlugin,
 )
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
+from scheduler.framework.waiting_pods import WaitingPod
 from scheduler.snapshot.pod_info import PodInfo, PodShape
 from scheduler.snapshot.snapshot import Nodes
 
 #: seconds that members wait for each other where nobody says otherwise
 DEFAULT_WAIT = 60.0
-PENDING, SCHEDULING = "Pending", "Scheduling"
+#: seconds after a failure of the group in which nobody calls its members: the shortest backoff of a pod
+QUIET = 1.0
 
 
-class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin, PostBindPlugin):
+class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
     """All or nothing for the pods of a PodGroup of scheduling.x-k8s.io."""
 
     name = "Coscheduling"
@@ -61,6 +63,8 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         self._offset: float | None = None
         #: group -> keys of members that PreFilter refused, because siblings were missing or gated
         self._refused: dict[str, set[str]] = {}
+        #: UIDs of waiting members that were rejected because of another one, and have yet to give their room back
+        self._let_go: set[str] = set()
         handle.listers(RESOURCE, CoschedulingPodGroup).add_handler(add=self._group_came, delete=self._group_gone)
         handle.listers("Pod").add_handler(add=self._pod_came, update=self._pod_changed)
 
@@ -168,9 +172,8 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
     def _back_off(self, key: str) -> None:
         history = self._groups.history(key)
         history.backoff_until = _clock_of(self.handle.now) + self._backoff
-        if self.handle.spawn is not None:
-            # No event tells that a backoff is over.
-            asyncio.get_running_loop().call_later(self._backoff, self._try_again, key)
+        # No event tells that a backoff is over.
+        self.handle.later(self._backoff, lambda: self._try_again(key))
 
     def _try_again(self, key: str) -> None:
         self.handle.activate([pod.key for pod in self._groups.pods(key) if not pod.spec.node_name])
@@ -179,12 +182,17 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         """The group goes behind all others of its priority, those of its members that are in the queue already too."""
         history = self._groups.history(key)
         history.last_failure, history.room_until = self.handle.now(), 0.0
+        history.quiet_until, history.called = _clock_of(self.handle.now) + QUIET, False
         self.handle.resort([pod.key for pod in self._groups.pods(key) if not pod.spec.node_name])
 
+    def _waiting(self, key: str) -> Iterator[WaitingPod]:
+        """Members that wait at Permit."""
+        return (each for each in self.handle.waiting_pods if group_of(each.pod_info.pod) == key)
+
     def _reject_waiting(self, key: str, message: str) -> None:
-        for waiting in self.handle.waiting_pods:
-            if group_of(waiting.pod_info.pod) == key:
-                waiting.reject(self.name, message)
+        for waiting in self._waiting(key):
+            if waiting.reject(self.name, message):
+                self._let_go.add(waiting.pod_info.uid)
 
     # --- Permit and Reserve -------------------------------------------------------------------------------
 
@@ -196,19 +204,26 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         group = self._groups.get(key)
         if group is None:
             return unschedulable("PodGroup not found"), 0.0
-        waiting = [w for w in self.handle.waiting_pods if group_of(w.pod_info.pod) == key]
         if len(self._groups.assigned.of(key)) < group.spec.min_member:
-            if not waiting and self.handle.group is None:
+            if self.handle.group is None:
                 self._call_siblings(key, pod)
             return Status(Code.WAIT, ("waiting for the other pods of its PodGroup",)), self._waiting_time(group)
         if self.handle.group is None:
-            for each in waiting:
+            for each in self._waiting(key):
                 each.allow(self.name)
             self._groups.forget(key)
         return None, 0.0
 
     def _call_siblings(self, key: str, pod: Pod) -> None:
-        """The others are needed now; only the first that waits calls them, or they would be called for ever."""
+        """The others are needed now; only one that waits calls them, or they would be called for ever.
+
+        Nor does anybody right after a failure: the member that does not fit sits out its backoff, and calls the others
+        itself if it fits then.
+        """
+        history = self._groups.history(key)
+        if history.called or _clock_of(self.handle.now) < history.quiet_until:
+            return
+        history.called = True
         siblings = (each for each in self._groups.pods(key) if not each.spec.node_name and each.key != pod.key)
         self.handle.activate([each.key for each in siblings])
 
@@ -219,22 +234,14 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """One member lost its place or waited too long: the others need not wait for it."""
         key = group_of(pod)
+        if pod.metadata.uid in self._let_go:
+            # It is one of these others: of this failure of the group all have heard.
+            self._let_go.discard(pod.metadata.uid)
+            return
         if not key or self.handle.group is not None or self._groups.get(key) is None:
             return
         self._reject_waiting(key, "rejection in Unreserve")
         self._failed(key)
-
-    # --- PostBind -----------------------------------------------------------------------------------------
-
-    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """With its first pod bound the group is under way; counting the running ones is its controller's work."""
-        key = group_of(pod)
-        group = self._groups.get(key) if key else None
-        spawn, client = self.handle.spawn, self.handle.client
-        if group is None or spawn is None or client is None or group.status.phase not in ("", PENDING):
-            return
-        if len(self._groups.assigned.of(key)) >= group.spec.min_member:
-            spawn(client.patch(group, {"status": {"phase": SCHEDULING}}, "status", "merge"))
 
     # --- groups and siblings that come --------------------------------------------------------------------
 

@@ -66,7 +66,8 @@ class BindingPoints:
         """Success, WAIT (the pod is in `waiting_pods` then), or the first rejection."""
         status, timeouts = self.ask_permit(state, pod_info, node_name)
         if status.code is Code.WAIT:
-            self._waiting_pods.add(WaitingPod(pod_info, node_name, timeouts))
+            now = asyncio.get_running_loop().time()
+            self._waiting_pods.add(WaitingPod(pod_info, node_name, timeouts, now))
         return status
 
     def ask_permit(self, state: CycleState, pod_info: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:

@@ -160,6 +160,8 @@ class Handle:
     #: series of the plugin's own, served with podium's
     metrics: PluginMetrics = field(default_factory=PluginMetrics)
     random: random.Random = field(default_factory=random.Random)
+    #: kind -> the version of it that the server has, "" where it has none; offline nothing is served
+    served: Callable[[str], str] = field(default=lambda kind: "")
     #: wall clock, seconds
     now: Callable[[], float] = field(default=lambda: 0.0)
     client: Client | None = None
@@ -173,6 +175,8 @@ class Handle:
     sit_out: Callable[[Iterable[str]], None] = field(default=lambda pods: None)
     #: report a cluster event that no informer sees
     report: Callable[[ClusterEvent, Any, Any], None] = field(default=lambda event, old, new: None)
+    #: call a function after some seconds; offline in the simulation's own time, or never where that stands still
+    later: Callable[[float, Callable[[], None]], None] = field(default=lambda seconds, function: None)
     #: run a coroutine in the scheduler's task group (asynchronous preemption)
     spawn: Callable[[Any], None] | None = None
     extenders: Sequence[Extender] = ()

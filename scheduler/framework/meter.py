@@ -1,12 +1,13 @@
 """The meter: counts how often plugins are asked, and times them in a sample of the cycles (facts 1.7).
 
-A kept answer that is used again is no evaluation. Owner: the Framework of a profile. Costs a fraction of a microsecond
-a call, so that every call can go through it.
+A kept answer that is used again is no evaluation. Owner: the Framework of a profile. Every call goes through it, so it
+only adds up; whoever serves the metrics takes the counts away when somebody looks.
 """
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, TypeVar
@@ -18,8 +19,6 @@ T = TypeVar("T")
 #: share of the cycles whose plugin calls are timed, as upstream samples them
 SAMPLE = 0.1
 
-#: (plugin, extension point)
-Count = Callable[[str, str], None]
 #: (plugin, extension point, status, seconds)
 Time = Callable[[str, str, str, float], None]
 
@@ -27,10 +26,10 @@ Time = Callable[[str, str, str, float], None]
 class Meter:
     """Calls plugins."""
 
-    __slots__ = ("_count", "_random", "_sampling", "_time")
+    __slots__ = ("_counts", "_random", "_sampling", "_time")
 
-    def __init__(self, count: Count, time: Time) -> None:
-        self._count = count
+    def __init__(self, time: Time) -> None:
+        self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._time = time
         # Its own source: measuring must not change which of equal nodes a seeded run chooses.
         self._random = random.Random()
@@ -42,7 +41,7 @@ class Meter:
 
     def call(self, plugin: str, point: str, function: Callable[..., T], *args: Any) -> T:
         """Ask a plugin."""
-        self._count(plugin, point)
+        self._counts[plugin, point] += 1
         if not self._sampling:
             return function(*args)
         started = perf_counter()
@@ -51,9 +50,10 @@ class Meter:
         self._time(plugin, point, status, perf_counter() - started)
         return answer
 
-
-def _uncounted(plugin: str, point: str) -> None:
-    """Nobody counts."""
+    def take_counts(self) -> dict[tuple[str, str], int]:
+        """(plugin, extension point) -> evaluations since the last time."""
+        counts, self._counts = self._counts, defaultdict(int)
+        return counts
 
 
 def _untimed(plugin: str, point: str, status: str, seconds: float) -> None:
@@ -62,4 +62,4 @@ def _untimed(plugin: str, point: str, status: str, seconds: float) -> None:
 
 def idle_meter() -> Meter:
     """For runs that nobody scrapes."""
-    return Meter(_uncounted, _untimed)
+    return Meter(_untimed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from scheduler.framework.status import SUCCESS, Status, unschedulable
 from scheduler.snapshot.pod_info import PodInfo
@@ -16,44 +17,64 @@ MAX_TIMEOUT = 15 * 60.0
 
 
 class WaitingPod:
-    """One pod, the plugins that hold it, and until when (loop time, seconds)."""
+    """One pod, the plugins that hold it, and until when (seconds, by the clock of `now`)."""
 
-    __slots__ = ("_done", "_since", "deadlines", "leaving", "node_name", "pod_info")
+    __slots__ = ("_since", "_told", "deadlines", "decided", "leaving", "node_name", "pod_info")
 
-    def __init__(self, pod_info: PodInfo, node_name: str, timeouts: Mapping[str, float]) -> None:
+    def __init__(self, pod_info: PodInfo, node_name: str, timeouts: Mapping[str, float], now: float) -> None:
         self.pod_info = pod_info
         self.node_name = node_name
-        loop = asyncio.get_running_loop()
-        self._since = now = loop.time()
+        self._since = now
         self.deadlines = {plugin: now + min(timeout, MAX_TIMEOUT) for plugin, timeout in timeouts.items()}
-        self._done: asyncio.Future[Status] = loop.create_future()
+        #: what became of it, once that is known
+        self.decided: Status | None = None
+        #: wakes whoever waits for that
+        self._told: asyncio.Event | None = None
         #: where it is noted once it is rejected; set by `WaitingPods`
         self.leaving: set[str] = set()
 
     def allow(self, plugin: str) -> None:
         """This plugin lets the pod go; the last one releases it."""
         self.deadlines.pop(plugin, None)
-        if not self.deadlines and not self._done.done():
-            self._done.set_result(SUCCESS)
+        if not self.deadlines and self.decided is None:
+            self._decide(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> bool:
         """The pod is not bound. False where its fate was decided already."""
-        if self._done.done():
+        if self.decided is not None:
             return False
-        self._done.set_result(unschedulable(message).by(plugin))
+        self._decide(unschedulable(message).by(plugin))
         self.leaving.add(self.pod_info.uid)
         return True
 
+    def _decide(self, status: Status) -> None:
+        self.decided = status
+        if self._told is not None:
+            self._told.set()
+
+    @property
+    def deadline(self) -> float:
+        """When the first plugin's patience ends."""
+        return min(self.deadlines.values())
+
+    def expire(self, now: float) -> None:
+        """Reject it if it has waited long enough."""
+        plugin, deadline = min(self.deadlines.items(), key=lambda item: item[1])
+        if deadline <= now:
+            waited = go_duration(deadline - self._since)
+            self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
     async def wait(self) -> Status:
-        """Until all plugins allowed it, one rejected it, or the first deadline passed."""
-        while not self._done.done():
-            plugin, deadline = min(self.deadlines.items(), key=lambda item: item[1])
-            loop = asyncio.get_running_loop()
-            await asyncio.wait((self._done,), timeout=max(0.0, deadline - loop.time()))
-            if not self._done.done() and self.deadlines.get(plugin, deadline + 1) <= loop.time():
-                waited = go_duration(deadline - self._since)
-                self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
-        return self._done.result()
+        """Until all plugins allowed it, one rejected it, or the first deadline passed. By the loop's clock."""
+        self._told = told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        while self.decided is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self.deadline):
+                    await told.wait()
+            if self.decided is None:
+                self.expire(loop.time())
+        return self.decided
 
 
 def go_duration(seconds: float) -> str:

@@ -59,6 +59,7 @@ def test_podium_writes_only_what_a_scheduler_writes() -> None:
         ("resource.k8s.io", "resourceclaims", "create"),
         ("resource.k8s.io", "resourceclaims", "delete"),
         ("resource.k8s.io", "resourceclaims/status", "patch"),
+        ("resource.k8s.io", "resourceclaims/binding", "patch"),
         ("scheduling.k8s.io", "podgroups/status", "patch"),
         ("scheduling.x-k8s.io", "podgroups/status", "patch"),
         ("authentication.k8s.io", "tokenreviews", "create"),

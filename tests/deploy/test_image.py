@@ -37,8 +37,8 @@ def copied() -> set[str]:
 def test_the_image_is_made_of_the_packages_and_what_their_build_reads() -> None:
     packages = {pattern.rstrip("*") for pattern in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]}
     read = {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
-    pins = {"deploy/image/requirements.txt", "deploy/image/build-requirements.txt"}
-    assert copied() == packages | read | pins
+    own = {f"deploy/image/{name}" for name in ("requirements.txt", "build-requirements.txt", "assemble.py")}
+    assert copied() == packages | read | own
 
 
 def test_the_build_context_holds_what_the_image_copies_and_nothing_else() -> None:
@@ -68,15 +68,17 @@ def test_the_entry_point_is_an_installed_command_without_a_shell() -> None:
         pytest.param("OPENBLAS_NUM_THREADS=1", id="numpy starts no threads of its own"),
         pytest.param("PYTHONDONTWRITEBYTECODE=1", id="nothing is written to a read-only root"),
         pytest.param("PYTHONUNBUFFERED=1", id="the last log line before a crash is seen"),
+        pytest.param("TMPDIR=/dev/shm", id="certificates inside a kubeconfig find a place on a read-only root"),
+        pytest.param("SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt", id="public authorities are trusted"),
     ],
 )
 def test_the_environment_of_the_process(setting: str) -> None:
     assert re.search(rf"^(?:ENV| +).*{re.escape(setting)}", runtime_stage(), re.MULTILINE)
 
 
-def test_the_base_image_is_the_builders_to_choose() -> None:
+def test_the_base_image_is_the_builders_to_choose_and_stays_behind() -> None:
     assert re.search(r"^ARG BASE=\S+:\S+$", DOCKERFILE, re.MULTILINE)
-    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${BASE}", "scratch"]
 
 
 def test_the_manifests_name_the_version_of_the_package() -> None:

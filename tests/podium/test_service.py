@@ -174,6 +174,8 @@ async def test_the_endpoints_of_a_running_service(api_server: ApiServer) -> None
         assert 'scheduler_schedule_attempts_total{profile="podium",result="scheduled"} 1.0' in text
         assert 'scheduler_pending_pods{queue="active"} 0.0' in text
         assert 'scheduler_cache_size{type="nodes"} 1.0' in text
+        labels = 'extension_point="Filter",plugin="NodeResourcesFit",profile="podium"'
+        assert f"scheduler_plugin_evaluation_total{{{labels}}} 1.0" in text
         assert configuration["componentconfig"]["profiles"][0]["schedulerName"] == "podium"
 
 

@@ -12,6 +12,7 @@ from kube.api.core import Node, Pod
 from kube.client import informer as informer_module
 from kube.client.auth import Credentials, TokenFile
 from kube.client.informer import InformerFactory, SharedInformer
+from kube.client.reflector import RENEWAL_JITTER
 from kube.client.rest import Client, Selection
 from tests.kube.client.conftest import answers, drops, html, line, running, start_stream, streams
 
@@ -94,6 +95,27 @@ async def test_a_watch_that_ends_in_time_is_resumed_from_the_last_event(server, 
     watches = server.seen("GET", watch=True)
     assert [request.query["resourceVersion"] for request in watches][:2] == ["102", "103"]
     assert watches[1].time - watches[0].time <= 591
+    assert len(server.seen("GET")) == 1
+
+
+async def test_a_watch_that_is_closed_again_and_again_in_a_burst_costs_no_list(server, nodes):
+    """A modern API server closes the watches of readers that fall behind."""
+    story = Story(nodes)
+    names_of_late = [f"late{number}" for number in range(200)]
+    events = [
+        line("ADDED", {"metadata": {"name": name, "resourceVersion": str(1000 + number)}})
+        for number, name in enumerate(names_of_late)
+    ]
+    for first in range(0, 200, 10):
+        server.once("GET", streams(*events[first : first + 10]), watch=True)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        story.rest()
+        await asyncio.sleep(60)
+    assert story.rest() == [f"add {name}" for name in names_of_late]
+    watches = server.seen("GET", watch=True)
+    assert [request.query["resourceVersion"] for request in watches][:21] == ["102", *map(str, range(1009, 1209, 10))]
+    assert watches[20].time - watches[0].time < 20 * RENEWAL_JITTER
     assert len(server.seen("GET")) == 1
 
 

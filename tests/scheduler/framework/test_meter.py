@@ -13,11 +13,8 @@ def refuses() -> Status:
 
 
 def test_every_call_is_counted_and_only_sampled_cycles_are_timed(monkeypatch) -> None:
-    counted: list[tuple[str, str]] = []
     timed: list[tuple[str, str, str]] = []
-    calls = Meter(
-        lambda *what: counted.append(what), lambda plugin, point, status, _: timed.append((plugin, point, status))
-    )
+    calls = Meter(lambda plugin, point, status, _: timed.append((plugin, point, status)))
     monkeypatch.setattr(meter, "SAMPLE", 0.0)
     calls.begin_cycle()
     assert calls.call("A", "Filter", refuses) == unschedulable("no")
@@ -26,13 +23,15 @@ def test_every_call_is_counted_and_only_sampled_cycles_are_timed(monkeypatch) ->
     calls.begin_cycle()
     assert calls.call("A", "Filter", refuses) == unschedulable("no")
     assert calls.call("B", "Score", lambda value: value, 7.0) == 7.0
-    assert counted == [("A", "Filter"), ("A", "Filter"), ("B", "Score")]
+    assert calls.take_counts() == {("A", "Filter"): 2, ("B", "Score"): 1}
+    assert calls.take_counts() == {}
     assert timed == [("A", "Filter", "Unschedulable"), ("B", "Score", "Success")]
 
 
 def test_the_series_of_plugins_events_and_hints_have_upstreams_labels() -> None:
     metrics = Metrics()
-    metrics.plugin_counter("podium")("NodeName", "Filter")
+    metrics.count_plugins("podium", {("NodeName", "Filter"): 2})
+    metrics.count_plugins("podium", {("NodeName", "Filter"): 1})
     metrics.observe_plugin("NodeName", "Filter", "Success", 0.001)
     metrics.observe_event("NodeAdd", 0.001)
     metrics.observe_hint("NodeName", "NodeAdd", "Queue", 0.001)
@@ -41,7 +40,7 @@ def test_the_series_of_plugins_events_and_hints_have_upstreams_labels() -> None:
         return metrics.registry.get_sample_value(name, labels)
 
     evaluated = {"plugin": "NodeName", "extension_point": "Filter", "profile": "podium"}
-    assert sample("scheduler_plugin_evaluation_total", **evaluated) == 1
+    assert sample("scheduler_plugin_evaluation_total", **evaluated) == 3
     timed = {"plugin": "NodeName", "extension_point": "Filter", "status": "Success"}
     assert sample("scheduler_plugin_execution_duration_seconds_count", **timed) == 1
     assert sample("scheduler_event_handling_duration_seconds_count", event="NodeAdd") == 1

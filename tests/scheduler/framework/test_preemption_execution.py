@@ -245,7 +245,7 @@ async def test_a_nomination_that_cannot_be_cleared_does_not_stop_the_eviction():
 async def test_a_victim_that_waits_on_permit_is_rejected_in_memory():
     api = ApiServer()
     cluster = preempting(api, [on("n", "a", cpu="4", priority=1)])
-    waiting = WaitingPod(cluster.snapshot.info("n").pods["a"], "n", {"Gang": 60})
+    waiting = WaitingPod(cluster.snapshot.info("n").pods["a"], "n", {"Gang": 60}, asyncio.get_running_loop().time())
     cluster.waiting_pods.add(waiting)
     await evict(cluster)
     status = await waiting.wait()
@@ -257,7 +257,7 @@ async def test_a_victim_that_waits_on_permit_is_rejected_in_memory():
 async def test_a_waiting_victim_whose_fate_is_decided_is_deleted():
     api = ApiServer()
     cluster = preempting(api, [on("n", "a", cpu="4", priority=1)])
-    waiting = WaitingPod(cluster.snapshot.info("n").pods["a"], "n", {"Gang": 60})
+    waiting = WaitingPod(cluster.snapshot.info("n").pods["a"], "n", {"Gang": 60}, asyncio.get_running_loop().time())
     waiting.allow("Gang")
     cluster.waiting_pods.add(waiting)
     await evict(cluster)

@@ -157,7 +157,9 @@ def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> N
 
 async def test_a_rejected_pod_is_leaving_until_its_binding_cycle_knows():
     pods = WaitingPods()
-    waiting = WaitingPod(Snapshot().shapes.pod_info(make_pod("p", uid="p")), "n", {"Gang": 60.0})
+    waiting = WaitingPod(
+        Snapshot().shapes.pod_info(make_pod("p", uid="p")), "n", {"Gang": 60.0}, asyncio.get_running_loop().time()
+    )
     pods.add(waiting)
     assert pods.leaving == set()
     waiting.reject("Gang", "no")
