@@ -273,7 +273,8 @@ class Snapshot:
         if at_once:
             self._write_amounts([info for row in self._dirty if (info := self.infos[row]) is not None])
         self._dirty.clear()
-        self._forget_old_label_values()
+        if self.node_epoch == self.version:
+            self._forget_old_label_values()
         if len(self.taint_sets) > self._most_taint_sets:
             self._forget_old_taint_sets()
         if len(self.resource_index) > self._most_resources:
