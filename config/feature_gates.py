@@ -84,6 +84,16 @@ KNOWN_GATES: Mapping[str, Gate] = MappingProxyType(
         "WorkloadAwarePreemption": _ALPHA,
     }
 )
+#: gate -> what it would turn on, and podium does not have: it cannot be turned on, also not by AllAlpha or AllBeta
+MISSING: Mapping[str, str] = MappingProxyType(
+    {
+        "CompositePodGroup": "groups of groups",
+        "DRADeviceTaintRules": "taints that a DeviceTaintRule puts on devices",
+        "DRAListTypeAttributes": "attributes of devices that are lists",
+        "DRANodeAllocatableResources": "devices that count as cpu or memory of their node",
+        "DRAWorkloadResourceClaims": "claims that belong to a PodGroup",
+    }
+)
 _GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
@@ -129,6 +139,8 @@ def _fault(name: str, on: bool) -> str:
         return f"{name}: unrecognized feature gate; known: {', '.join(KNOWN_GATES)}"
     if gate.locked and on != gate.default:
         return f"{name}: cannot be {str(on).lower()}, the feature is locked to {str(gate.default).lower()}"
+    if on and name in MISSING:
+        return f"{name}: cannot be true, podium does not have it: {MISSING[name]}"
     return ""
 
 
@@ -139,7 +151,7 @@ def _spread_groups(values: dict[str, bool]) -> dict[str, bool]:
         for group, stage in _GROUPS.items()
         if group in values
         for name, gate in KNOWN_GATES.items()
-        if gate.stage is stage
+        if gate.stage is stage and name not in MISSING
     }
     return spread | {name: on for name, on in values.items() if name not in _GROUPS}
 

@@ -14,7 +14,7 @@ from scheduler.framework.cluster_event import Action, EventResource, QueueingHin
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import PermitPlugin, PreEnqueuePlugin
-from scheduler.framework.pod_groups import Groups, PodGroups, group_key
+from scheduler.framework.pod_groups import Groups, PodGroups, group_key, is_newest
 from scheduler.framework.status import Code, Status, error, unresolvable
 
 PERMIT_TIMEOUT = 300.0
@@ -66,7 +66,8 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return None
         group = self._groups.of(pod)
         if group is None:
-            return unresolvable(f'waiting for pods\'s pod group "{Groups.name_of(pod)}" to appear in scheduling queue')
+            whose = "pod's" if is_newest(self.handle) else "pods's"
+            return unresolvable(f'waiting for {whose} pod group "{Groups.name_of(pod)}" to appear in scheduling queue')
         if self._members.of(key).count < group.min_count:
             return unresolvable(TOO_FEW_KNOWN)
         return None

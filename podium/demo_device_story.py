@@ -30,6 +30,8 @@ _DANCER = "inference"
 class DeviceStory:
     """Notes what happened when."""
 
+    is_load = True
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._pods: defaultdict[str, dict[str, float]] = defaultdict(dict)

@@ -25,6 +25,8 @@ _PREEMPTED = "PreemptionByScheduler"
 class Highlights:
     """Notes what happened when."""
 
+    is_load = True
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._created: dict[str, float] = {}

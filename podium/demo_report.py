@@ -30,6 +30,9 @@ _MOMENT = 0.5
 class Story(Protocol):
     """What a demo points at besides the figures."""
 
+    #: whether enough happens at once for a throughput to mean something
+    is_load: bool
+
     def stop(self) -> None:
         """Follow no longer."""
 
@@ -100,11 +103,16 @@ class DemoReport:
         """Pods per pool."""
         return self._service.scheduler.queue.lengths()
 
-    def settled(self, quiet: float) -> bool:
-        """Whether all are bound, or nothing was bound for `quiet` seconds and nothing is being tried."""
+    def settled(self, quiet: float, *, retried: bool = False) -> bool:
+        """Whether all are bound, or nothing was bound for `quiet` seconds and nothing is being tried.
+
+        `retried`: what waits for its next try does not count.
+        """
         silence = perf_counter() - self._last_news
         if self.bound >= self.total:
             return silence > _MOMENT  # the controllers may be about to make more
+        if retried:
+            return silence > quiet and not self.pending()["active"]
         return silence > quiet and self._service.scheduler.idle
 
     def print(self) -> None:
@@ -124,9 +132,10 @@ class DemoReport:
         table.add_row(
             "bound", f"[bold]{self.bound}[/] of {self.total} pods on {self._service.cache.node_count()} nodes"
         )
-        table.add_row(
-            "throughput", f"[bold]{self.throughput:,.0f}[/] pods/s, over HTTP, API server in the same process"
-        )
+        if self.story.is_load:
+            table.add_row(
+                "throughput", f"[bold]{self.throughput:,.0f}[/] pods/s, over HTTP, API server in the same process"
+            )
         table.add_row(
             "latency", f"create to bound: median [bold]{p50 * 1000:,.0f}[/] ms, p99 [bold]{p99 * 1000:,.0f}[/] ms"
         )
@@ -155,12 +164,21 @@ class DemoReport:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("PENDING", no_wrap=True, style="yellow")
         table.add_column("BECAUSE", overflow="fold")
-        for name, message in rows[:20]:
-            table.add_row(name, Text(message))
-        if len(rows) > 20:
-            most = Counter(message for _, message in rows[20:]).most_common(1)[0]
-            table.add_row(f"… {len(rows) - 20} more", Text(f"most of them: {most[0]}"))
+        alike = _alike(rows)
+        for names, message in alike[:20]:
+            table.add_row(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", Text(message))
+        rest = Counter({message: len(names) for names, message in alike[20:]})
+        if rest:
+            table.add_row(f"… {rest.total()} more", Text(f"most of them: {rest.most_common(1)[0][0]}"))
         return table
+
+
+def _alike(rows: list[tuple[str, str]]) -> list[tuple[list[str], str]]:
+    """Pods that are called alike and wait for the same reason, together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, message in rows:
+        found.setdefault((name.rpartition("-")[0] or name, message), []).append(name)
+    return [(names, message) for (_, message), names in found.items()]
 
 
 class Progress:

@@ -192,6 +192,7 @@ class Service:
                 feature_gates=self.effective.gates,
                 metrics=metrics,
                 random=rng,
+                served=self._served,
                 now=time.time,
                 client=self.plugin_client,
                 event=self._event(name),
@@ -279,10 +280,14 @@ class Service:
 
     def _group_conditions(self) -> GroupConditions:
         """The condition has the name that the server's version of PodGroup gives it."""
-        found = self.client.versions.get(PodGroup)
-        newest = found is not None and found.version == POD_GROUPS.version
+        newest = self._served(PodGroup.KIND) == POD_GROUPS.version
         name = POD_GROUP_INITIALLY_SCHEDULED if newest else POD_GROUP_SCHEDULED
         return GroupConditions(self._patch_group, self.metrics.dropped_patches.inc, name)
+
+    def _served(self, kind: str) -> str:
+        """The version of a kind that discovery found; "" where nobody has looked, or the server has none."""
+        found = next((resource for resource in self.client.versions.values() if resource.listed_as == kind), None)
+        return found.version if found is not None else ""
 
     async def _patch_group(self, group: PodGroup, patch: dict[str, Any]) -> None:
         meta = group.metadata

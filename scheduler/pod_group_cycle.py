@@ -19,7 +19,7 @@ from scheduler.cache import PodState, SchedulerCache
 from scheduler.failure import Failure, failure_of
 from scheduler.framework.group_run import GroupRun
 from scheduler.framework.plugin import Placement
-from scheduler.framework.pod_groups import Group, group_key
+from scheduler.framework.pod_groups import Group, PodGroups, group_key, is_newest
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Status, unschedulable
 from scheduler.pod_group_trial import GroupAttempt, Member, Outcome, Trial, Watch
@@ -98,7 +98,11 @@ class PodGroupCycle:
             prefix = f"0/{len(placements)} placements are available, first placement status: "
         else:
             tried, prefix = self._try_orders(framework, infos, percentage, run), ""
-        attempt = _conclude(tried, prefix)
+        shortfall = ""
+        if group is not None and tried.outcome is Outcome.UNSCHEDULABLE and is_newest(framework.handle):
+            running = len(self._snapshot.index(PodGroups).of(group.key).scheduled)
+            shortfall = _shortfall(group.min_count or 1, running, tried.members)
+        attempt = _conclude(tried, prefix, shortfall)
         if attempt.outcome is Outcome.SCHEDULED:
             return attempt, []
         if attempt.outcome is Outcome.UNSCHEDULABLE and group is not None:
@@ -286,7 +290,18 @@ def _refused_as_a_whole(infos: Sequence[PodInfo], status: Status) -> GroupAttemp
     return GroupAttempt(outcome, [Member(info, failure=failure) for info in infos], status.message)
 
 
-def _conclude(trial: Trial, prefix: str) -> GroupAttempt:
+def _shortfall(min_count: int, running: int, members: Sequence[Member]) -> str:
+    """How 1.37 says it: what was so when it could be known first that the minimum is out of reach."""
+    placed, remaining = running, len(members)
+    for member in members:
+        placed, remaining = placed + bool(member.node_name), remaining - 1
+        if placed + remaining < min_count:
+            return f"minCount ({min_count}) cannot be satisfied: {placed} scheduled, {remaining} remaining"
+    return ""
+
+
+def _conclude(trial: Trial, prefix: str, shortfall: str) -> GroupAttempt:
+    """`shortfall`: the reason in the words of 1.37; "" for those of 1.36."""
     attempt = GroupAttempt(trial.outcome, trial.members)
     match trial.outcome:
         case Outcome.SCHEDULED:
@@ -296,8 +311,8 @@ def _conclude(trial: Trial, prefix: str) -> GroupAttempt:
             attempt.message = f"{OTHER_FAILED}: {trial.error.message}"
             _tell_error(attempt)
         case Outcome.UNSCHEDULABLE:
-            attempt.message = prefix + UNSCHEDULABLE
-            _tell_unschedulable(attempt)
+            attempt.message = prefix + (shortfall or UNSCHEDULABLE)
+            _tell_unschedulable(attempt, shortfall)
         case Outcome.WAITING_ON_PREEMPTION:
             attempt.message = WAITING
             _tell_waiting(attempt)
@@ -312,11 +327,11 @@ def _tell_error(attempt: GroupAttempt) -> None:
         member.node_name = ""
 
 
-def _tell_unschedulable(attempt: GroupAttempt) -> None:
+def _tell_unschedulable(attempt: GroupAttempt, shortfall: str) -> None:
     """Members that fitted say so; nobody keeps a nomination."""
     for member in attempt.members:
         if member.node_name:
-            text = ", ".join((UNSCHEDULABLE, *member.permit.reasons))
+            text = ", ".join((UNSCHEDULABLE, *((shortfall,) if shortfall else member.permit.reasons)))
             member.failure = Failure(text, rejected=True, unschedulable_plugins=member.waits_for, nominated_node="")
         elif member.failure is not None:
             failure = member.failure

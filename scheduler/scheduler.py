@@ -385,11 +385,9 @@ class Scheduler:
 
     def _update_unschedulable(self) -> None:
         """A pod counts for each plugin that refused it, for as long as it waits in the pool."""
-        counts = Counter(
-            (plugin, item.pod.spec.scheduler_name)
-            for item in self.queue.unschedulable_pods()
-            for plugin in item.rejectors
-        )
+        counts: Counter[tuple[str, str]] = Counter()
+        for (profile, plugins), number in self.queue.rejections().items():
+            counts.update({(plugin, profile): number for plugin in plugins})
         for labels in self._refusing - counts.keys():
             self.metrics.unschedulable_pods.labels(*labels).set(0)
         for labels, count in counts.items():

@@ -33,10 +33,11 @@ from scheduler.framework.registry import PluginRegistry, build_framework
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status
 from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.queue.hints import ProfileHooks
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.profile_hooks import hooks_of
 from scheduler.queue.queued_pod import QueuedPodInfo
-from scheduler.queue.scheduling_queue import ProfileHooks, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import QueueConfig, SchedulingQueue
 from scheduler.scheduling_cycle import Attempt, schedule_pod
 from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Snapshot

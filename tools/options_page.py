@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from config.feature_gates import KNOWN_GATES
+from config.feature_gates import KNOWN_GATES, MISSING
 from config.types import ClientConnection, Configuration, Extender, LeaderElection, Profile
 from podium.flags import FLAGS, Group
 
@@ -93,7 +93,7 @@ def render() -> str:
         rows2 = [(f"`{name}`", remarks.get(name, "the same") or "see below") for name in names]
         parts.append(f"### {HEADINGS[struct]}\n\n" + _table(("field", "podium"), rows2))
     gates = [
-        (f"`{name}`", gate.stage.value, "on" if gate.default else "off", "locked" if gate.locked else "")
+        (f"`{name}`", gate.stage.value, "on" if gate.default else "off", _remark(name))
         for name, gate in sorted(KNOWN_GATES.items())
     ]
     parts.append(
@@ -101,6 +101,12 @@ def render() -> str:
         + _table(("gate", "stage", "default", ""), gates)
     )
     return "\n".join(parts)
+
+
+def _remark(gate: str) -> str:
+    if gate in MISSING:
+        return f"cannot be turned on: podium does not have {MISSING[gate]}"
+    return "locked" if KNOWN_GATES[gate].locked else ""
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -94,15 +94,6 @@ class CoschedulingPodGroupSpec(Object, frozen=True):
     schedule_timeout_seconds: int | None = None
 
 
-class CoschedulingPodGroupStatus(Object, frozen=True):
-    phase: str = ""
-    occupied_by: str = ""
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    schedule_start_time: str | None = None
-
-
 class CoschedulingPodGroup(ApiObject, frozen=True):
     """A custom resource; plugins find it under `podgroups.v1alpha1.scheduling.x-k8s.io`."""
 
@@ -110,4 +101,3 @@ class CoschedulingPodGroup(ApiObject, frozen=True):
     KIND: ClassVar[str] = "PodGroup"
 
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
-    status: CoschedulingPodGroupStatus = CoschedulingPodGroupStatus()

@@ -1,8 +1,8 @@
 """Keeps a store the way the API server is: list once, then watch for ever.
 
     run:  list ──► watch ──► watch ──► …        each from where the last one ended
-            ▲         └─ 410 Gone ─┐            as HTTP status or inside the stream
-            └──────────────────────┘
+            ▲         └─ 410 Gone ─┐            as HTTP status or inside the stream, or a version that is not known yet,
+            └──────────────────────┘            or any other word of the server, again and again
 
 Owner: a SharedInformer (one reflector, one store). It never ends by itself and never raises for what a server or a
 network can do; each failure costs a delay that grows, so a server that closes at once is asked about once a second at
@@ -40,6 +40,8 @@ LONG_LIVED = 10.0
 MANY_OBJECTS = 10
 RENEWAL_JITTER = 0.25
 MAX_REMEMBERED_BAD_OBJECTS = 1000
+# A server that refuses so often in a row to watch from a version, without a word of it, may do so for ever.
+MAX_REFUSALS = 3
 
 
 class Store(Protocol[T_contra]):
@@ -88,6 +90,8 @@ class Reflector(Generic[T]):
         self._bad_objects: set[str] = set()
         #: objects of the present watch
         self._brought = 0
+        #: how often in a row the server has said no
+        self._refusals = 0
         #: those who wait for a list that begins from now on, and what stands in its way
         self._wanting: list[asyncio.Event] = []
         self._interruptible: asyncio.Timeout | None = None
@@ -115,7 +119,18 @@ class Reflector(Generic[T]):
                 self._brought = 0  # lists are dear: they keep their growing pauses
             except (errors.ApiError, codec.DecodeError) as error:
                 log.warning("%s: %s", self._name, error)
+                listed = listed and not self._is_refused_for_good(error)
             await self._unless_wanted(self._pause(asyncio.get_running_loop().time() - started))
+
+    def _is_refused_for_good(self, error: Exception) -> bool:
+        """Whether only a list gets past this; a network that fails says nothing about the version."""
+        if not isinstance(error, errors.ApiError) or isinstance(error, errors.Unreachable | errors.TooManyRequests):
+            return False
+        self._refusals = 1 if self._brought else self._refusals + 1
+        if self._refusals < MAX_REFUSALS and not _version_is_unusable(error):
+            return False
+        self._refusals = 0
+        return True
 
     async def relist(self) -> None:
         """List anew, past all caches, whatever the watch is doing; returns when the store has that list."""

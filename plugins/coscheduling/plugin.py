@@ -3,7 +3,8 @@
 PreFilter refuses members that cannot start now and costs no other pod anything; Permit holds those that have a node;
 whatever goes wrong with one of them, PostFilter and Unreserve let the waiting ones go, so that a group that does not
 fit holds no room. Of the original's known faults (facts B7) these are left out: groups of one age do not mix in the
-queue, and a failed group goes behind the others with all its members.
+queue, and a failed group goes behind the others with all its members. Like the original it writes no status: phase and
+counts are the work of that project's controller, which a cluster keeps (the embedded one has its own).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import (
     PermitPlugin,
-    PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
     PreFilterPlugin,
@@ -41,10 +41,9 @@ from scheduler.snapshot.snapshot import Nodes
 DEFAULT_WAIT = 60.0
 #: seconds after a failure of the group in which nobody calls its members: the shortest backoff of a pod
 QUIET = 1.0
-PENDING, SCHEDULING = "Pending", "Scheduling"
 
 
-class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin, PostBindPlugin):
+class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
     """All or nothing for the pods of a PodGroup of scheduling.x-k8s.io."""
 
     name = "Coscheduling"
@@ -101,7 +100,8 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
             return unresolvable(f"podGroup {key} failed recently")
         missing = self._missing_siblings(pod, key, group)
         if missing is not None:
-            self._refused.setdefault(key, set()).add(pod.key)
+            known = {each.key for each in self._groups.pods(key)}
+            self._refused[key] = self._refused.get(key, set()) & known | {pod.key}
             return missing
         return self._room_for_all(key, group, nodes)
 
@@ -242,18 +242,6 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
             return
         self._reject_waiting(key, "rejection in Unreserve")
         self._failed(key)
-
-    # --- PostBind -----------------------------------------------------------------------------------------
-
-    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """With its first pod bound the group is under way; counting the running ones is its controller's work."""
-        key = group_of(pod)
-        group = self._groups.get(key) if key else None
-        spawn, client = self.handle.spawn, self.handle.client
-        if group is None or spawn is None or client is None or group.status.phase not in ("", PENDING):
-            return
-        if len(self._groups.assigned.of(key)) >= group.spec.min_member:
-            spawn(client.patch(group, {"status": {"phase": SCHEDULING}}, "status", "merge"))
 
     # --- groups and siblings that come --------------------------------------------------------------------
 

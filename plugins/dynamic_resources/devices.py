@@ -84,6 +84,9 @@ class _Published:
         self.answers: dict[str, bool | str] = {}
 
 
+#: expressions whose answers are kept; there may be ever new ones, with the name of a job in them
+MAX_ANSWERS = 1024
+
 _known: WeakValueDictionary[bytes, _Published] = WeakValueDictionary()
 
 
@@ -136,6 +139,8 @@ class DeviceView:
                 answer = cel.selector(expression).matches(self._published.values)
             except cel.SelectorError as error:
                 answer = str(error)
+            if len(answers) >= MAX_ANSWERS:
+                answers.clear()
             answers[expression] = answer
         if isinstance(answer, bool):
             return answer

@@ -67,7 +67,10 @@ class SliceIndex:
         slices = self._pools[view.pool]
         del slices[name]
         if view.only_node is not None:
-            self._of_node.get(view.only_node, set()).discard(view.pool)
+            pools = self._of_node.get(view.only_node, set())
+            pools.discard(view.pool)
+            if not pools:
+                self._of_node.pop(view.only_node, None)
         self._place(view.pool)
         if not slices:
             del self._pools[view.pool]

@@ -15,12 +15,13 @@ from typing import Any
 
 from kube.client.auth import from_kubeconfig
 from kube.client.rest import Client
-from podium import demo_devices, demo_workload
+from podium import demo_devices, demo_gangs, demo_workload
 from podium.commands.cluster import interrupted
 from podium.configuration import Effective, add_config_arguments, read_configuration
 from podium.demo_device_story import DeviceStory
+from podium.demo_gang_story import GangStory
 from podium.demo_highlights import Highlights
-from podium.demo_report import DemoReport, Progress
+from podium.demo_report import DemoReport, Progress, Story
 from podium.logs import set_up
 from podium.output import fail
 from podium.page.server import PageServer
@@ -34,7 +35,11 @@ QUIET = 1.5
 #: volumes and devices take a moment to be made, so that one can see who waits for whom
 SETTINGS = Settings(provisioning_delay=0.3, device_delay=0.2)
 MOMENT = 0.5
+#: whoever is evicted is gone by then
+EVICTION = 3.0
 _BATCH = 50
+#: demos with a workload of their own
+_STORIES = ("devices", "gangs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,8 @@ class Stage:
 
     objects: list[dict[str, Any]]
     quiet: float = QUIET
+    #: something of it is tried again and again, so that it never settles altogether
+    retried: bool = False
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -70,6 +77,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--devices", action="store_true", help="GPUs as devices instead: claims, a driver, and who gets which"
     )
+    parser.add_argument(
+        "--gangs", action="store_true", help="groups of pods instead: which start together, which wait, and why"
+    )
     parser.add_argument("--gpu-share", action="store_true", help="let the tasks of the trace share GPUs")
     parser.add_argument(
         "--picture", default="podium-trace.svg", metavar="FILE", help="SVG of the replay (default: podium-trace.svg)"
@@ -88,8 +98,15 @@ def run(args: argparse.Namespace) -> int:
     set_up(args.verbosity)
     if bool(args.trace) != bool(args.trace_nodes):
         return fail("--trace and --trace-nodes: expected both, or neither", 2)
-    if args.devices and (args.trace or args.filename):
-        return fail("--devices: has a workload of its own; expected no --trace and no -f", 2)
+    stories = [f"--{name}" for name in _STORIES if getattr(args, name)]
+    if len(stories) > 1:
+        return fail(f"{' and '.join(stories)}: expected one of them", 2)
+    if stories and (args.trace or args.filename):
+        return fail(f"{stories[0]}: has a workload of its own; expected no --trace and no -f", 2)
+    if args.gangs and args.nodes < demo_gangs.FEWEST_NODES:
+        return fail(f"--nodes {args.nodes}: --gangs needs {demo_gangs.FEWEST_NODES} or more", 2)
+    if args.gangs:
+        args.feature_gates = ",".join(filter(None, (demo_gangs.GATES, args.feature_gates)))
     return run_loop(demo(args, read_configuration(args)))
 
 
@@ -109,10 +126,10 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
         return await demo_trace.replay(args, effective, partial(serving, page_port=args.page_port))
     stages = _stages(args)
     async with Cluster(args.port, seed=args.seed, controllers=SETTINGS) as cluster:
-        for name, template in (demo_devices if args.devices else demo_workload).nodes(args.nodes):
+        for name, template in _nodes(args):
             cluster.add_node(template, name)
         async with serving(cluster, effective, args.seed, args.page_port) as service:
-            report = DemoReport(service, cluster, DeviceStory(cluster) if args.devices else Highlights(cluster))
+            report = DemoReport(service, cluster, _story(args, cluster))
             for stage in stages:
                 await _push(cluster, stage, report)
                 report.stage_over()
@@ -121,6 +138,18 @@ async def demo(args: argparse.Namespace, effective: Effective) -> int:
                 await _keep(_write_kubeconfig(cluster))
             report.stop()
     return 0
+
+
+def _nodes(args: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
+    if args.gangs:
+        return demo_gangs.nodes(args.nodes)
+    return demo_devices.nodes(args.nodes) if args.devices else demo_workload.nodes(args.nodes)
+
+
+def _story(args: argparse.Namespace, cluster: Cluster) -> Story:
+    if args.gangs:
+        return GangStory(cluster)
+    return DeviceStory(cluster) if args.devices else Highlights(cluster)
 
 
 @asynccontextmanager
@@ -150,6 +179,9 @@ def _stages(args: argparse.Namespace) -> list[Stage]:
         begun = [*demo_devices.foundation(), *demo_devices.workloads(args.nodes)]
         # The latecomers are there to wait for what the job holds.
         return [Stage(begun, MOMENT), Stage(demo_devices.latecomers(args.nodes), demo_devices.NIGHTLY_SECONDS + QUIET)]
+    if args.gangs:
+        *earlier, last = demo_gangs.workloads(args.nodes)
+        return [*(Stage(objects, MOMENT, retried=True) for objects in earlier), Stage(last, EVICTION, retried=True)]
     begun = [*demo_workload.foundation(), *demo_workload.workloads(args.pods, args.nodes)]
     return [Stage(begun), Stage(demo_workload.urgent(args.nodes))]
 
@@ -168,7 +200,7 @@ async def _push(cluster: Cluster, stage: Stage, report: DemoReport) -> None:
             if i % _BATCH == 0:
                 progress.update()
                 await asyncio.sleep(0)
-        while not report.settled(stage.quiet):
+        while not report.settled(stage.quiet, retried=stage.retried):
             progress.update()
             await asyncio.sleep(0.05)
 

@@ -116,7 +116,11 @@ def _explain_placed(cluster: Cluster, view: View, pod: Pod, node: str, found: _F
             node, found.scores, found.best, found.feasible, refusal.message if refusal else ""
         )
     if not pod.spec.node_name:
-        found.state, found.verdict = "binding", verdict.binding(node, _asked_to_wait(view, pod))
+        plugins = _asked_to_wait(view, pod)
+        found.state, found.verdict = "binding", verdict.binding(node, plugins)
+        found.group = group_of(view, pod, LIVE_MEMBERS) if plugins else None
+        if found.group is not None:
+            found.verdict += f"; {found.group.text}"
     view.snapshot.refresh()
 
 

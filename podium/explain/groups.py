@@ -6,7 +6,7 @@ again. Used by `explain`; synchronous, and without consequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kube.api.core import Pod
 from plugins.coscheduling import Coscheduling
@@ -46,7 +46,7 @@ def group_of(view: View, pod: Pod, most: int | None = None) -> Group | None:
 
 
 def _by_label(view: View, pod: Pod) -> Group | None:
-    """A group of the Coscheduling plugin: its members are counted; whether they fit is tried pod by pod there."""
+    """A group of the Coscheduling plugin: who has a place, waits with one, or has none. It tries pod by pod."""
     key = label_group(pod)
     if not key or not any(isinstance(plugin, Coscheduling) for plugin in view.engine.permit):
         return None
@@ -61,7 +61,28 @@ def _by_label(view: View, pod: Pod) -> Group | None:
     text = f'its PodGroup "{name}" needs {wanted} members together: {len(pods)} exist, {assigned} of them on a node'
     if missing:
         text += f"; {plural(missing, 'member')} {'is' if missing == 1 else 'are'} missing"
-    return Group(name=name, min_count=wanted, known=len(pods), running=assigned, fitting=assigned, text=text)
+    members = tuple(_labelled(view, groups.assigned.of(key), pods))[:MAX_NAMES]
+    return Group(
+        name=name, min_count=wanted, known=len(pods), running=assigned, fitting=assigned, text=text, members=members
+    )
+
+
+def _labelled(view: View, assigned: Mapping[str, object], pods: list[Pod]) -> Iterator[GroupMember]:
+    """Those without a place first, then those that hold one and wait; what the others do is no question."""
+    for pod in sorted(pods, key=lambda each: each.metadata.name):
+        if pod.metadata.uid not in assigned:
+            gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+            text = f"waiting for scheduling gates: {gates}" if gates else _last_words(pod)
+            yield GroupMember(name=pod.metadata.name, state="gated" if gates else "unschedulable", text=text)
+    for waiting in view.handle.waiting_pods:
+        if waiting.pod_info.uid in assigned and waiting.pod_info.uid in {pod.metadata.uid for pod in pods}:
+            text = f"holds its room on {waiting.node_name} and waits for the others"
+            yield GroupMember(name=waiting.pod_info.pod.metadata.name, state="fits", text=text)
+
+
+def _last_words(pod: Pod) -> str:
+    said = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
+    return said.partition(" no new claims")[0].partition(" preemption:")[0] or "not tried yet"
 
 
 def _document(

@@ -160,6 +160,8 @@ class Handle:
     #: series of the plugin's own, served with podium's
     metrics: PluginMetrics = field(default_factory=PluginMetrics)
     random: random.Random = field(default_factory=random.Random)
+    #: kind -> the version of it that the server has, "" where it has none; offline nothing is served
+    served: Callable[[str], str] = field(default=lambda kind: "")
     #: wall clock, seconds
     now: Callable[[], float] = field(default=lambda: 0.0)
     client: Client | None = None

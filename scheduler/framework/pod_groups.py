@@ -28,6 +28,11 @@ def group_key(pod: Pod) -> str:
     return ""
 
 
+def is_newest(handle: Handle) -> bool:
+    """Whether the server has groups as 1.37 has them: what is told of them is worded as there."""
+    return handle.served(PodGroup.KIND) == PodGroup.API_VERSION.rpartition("/")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """What a group wants."""

@@ -12,7 +12,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
 )
 from scheduler.framework.runtime import Framework
-from scheduler.queue.scheduling_queue import Hint, ProfileHooks
+from scheduler.queue.hints import Hint, ProfileHooks
 
 #: only these can refuse a pod, so only their events matter
 _REFUSING = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,6 @@ from typing import Any
 from kube.api.core import Pod
 from scheduler.framework.cluster_event import (
     ClusterEvent,
-    ClusterEventWithHint,
     EventResource,
     QueueingHint,
 )
@@ -30,11 +29,13 @@ from scheduler.framework.pod_groups import PodGroups
 from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
+from scheduler.queue.hints import Hint, ProfileHooks
 from scheduler.queue.in_flight import InFlight, InFlightEvent
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.siblings import SiblingQueue
+from scheduler.queue.unschedulable_pods import Rejection, UnschedulablePods
 from scheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -51,24 +52,6 @@ class Strategy(enum.Enum):
     SKIP = "skip"
     AFTER_BACKOFF = "after backoff"
     IMMEDIATELY = "immediately"
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A plugin's registration for an event."""
-
-    plugin: str
-    registered: ClusterEventWithHint
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileHooks:
-    """What the queue needs of a profile."""
-
-    pre_enqueue: Callable[[Pod], Status | None]
-    hints: Sequence[Hint]
-    #: plugins without `events`: every event wakes their pods
-    any_event: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -127,7 +110,7 @@ class SchedulingQueue(SiblingQueue):
             self.config.initial_backoff, self.config.max_backoff, order, whole_seconds=self.config.pop_from_backoff
         )
         self._order = order
-        self._unschedulable: dict[str, QueuedPodInfo] = {}
+        self._unschedulable = UnschedulablePods()
         self._in_flight = InFlight()
         self._flying: dict[str, QueuedPodInfo] = {}
         self._ready = asyncio.Event()
@@ -175,7 +158,7 @@ class SchedulingQueue(SiblingQueue):
         item.gating_plugin, item.gating_message = status.plugin, status.message
         item.unschedulable_plugins.add(status.plugin)
         item.flushed = False
-        self._unschedulable[item.uid] = item
+        self._unschedulable.add(item)
         self._incoming("gated", event)
         return True
 
@@ -216,7 +199,7 @@ class SchedulingQueue(SiblingQueue):
 
     def _requeue(self, item: QueuedPodInfo, strategy: Strategy, event: str) -> None:
         if strategy is Strategy.SKIP:
-            self._unschedulable[item.uid] = item
+            self._unschedulable.add(item)
             self._incoming("unschedulable", event)
         elif strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(item, self._clock()):
             self._move_to_backoff(item, event)
@@ -224,6 +207,13 @@ class SchedulingQueue(SiblingQueue):
             self._move_to_active(item, event)
 
     # --- events -------------------------------------------------------------------------------------------
+
+    def _may_wake(self, pod: Pod, rejectors: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether the event can matter to pods of this profile that these plugins refused."""
+        if not rejectors or event.resource == EventResource.WILDCARD:
+            return True
+        hooks = self._hooks_of(pod)
+        return hooks is not None and not rejectors.isdisjoint(hooks.interested(event))
 
     def _worth_requeuing(self, item: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Ask the hints of the plugins that refused the pod (facts 1.2)."""
@@ -236,8 +226,8 @@ class SchedulingQueue(SiblingQueue):
         if item.pending_plugins & hooks.any_event:
             return Strategy.IMMEDIATELY
         strategy = Strategy.AFTER_BACKOFF if rejectors & hooks.any_event else Strategy.SKIP
-        for hint in hooks.hints:
-            if hint.plugin not in rejectors or not event.matches(hint.registered.event):
+        for hint in hooks.hints_for(event):
+            if hint.plugin not in rejectors:
                 continue
             if self._ask(hint, event, item.pod, old, new) is QueueingHint.SKIP:
                 continue
@@ -254,8 +244,9 @@ class SchedulingQueue(SiblingQueue):
         """Something happened: move the pods it may help, and remember it for those in flight."""
         started = perf_counter()
         self._in_flight.record(InFlightEvent(event, old, new))
-        if self._unschedulable:
-            self._move(list(self._unschedulable.values()), event, old, new, check)
+        for (_, rejectors), items in self._unschedulable.groups():
+            if self._may_wake(next(iter(items.values())).pod, rejectors, event):
+                self._move([*items.values()], event, old, new, check)
         self._observers.event(event.label, perf_counter() - started)
 
     def _ask(self, hint: Hint, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
@@ -285,7 +276,7 @@ class SchedulingQueue(SiblingQueue):
                 continue
             strategy = self._worth_requeuing(item, event, old, new)
             if strategy is not Strategy.SKIP:
-                del self._unschedulable[item.uid]
+                self._unschedulable.pop(item.uid)
                 self._requeue(item, strategy, event.label)
 
     def update(self, old: Pod, info: PodInfo) -> None:
@@ -328,7 +319,7 @@ class SchedulingQueue(SiblingQueue):
             self._groups.wait_no_more(uid)
         self._active.remove(uid)
         self._backoff.remove(uid)
-        self._unschedulable.pop(uid, None)
+        self._unschedulable.pop(uid)
 
     def activate(self, pods: Iterable[str]) -> None:
         """Move these pods ("namespace/name") out of the pool now, or once their attempt fails."""
@@ -336,7 +327,7 @@ class SchedulingQueue(SiblingQueue):
         for flying in self._flying.values():
             flying.at_once = flying.at_once or flying.pod_info.key in wanted
         for item in [i for i in (*self._unschedulable.values(), *self._backoff) if i.pod_info.key in wanted]:
-            self._unschedulable.pop(item.uid, None)
+            self._unschedulable.pop(item.uid)
             self._backoff.remove(item.uid)
             self._move_to_active(item, "ForceActivate")
 
@@ -404,7 +395,7 @@ class SchedulingQueue(SiblingQueue):
         """Every 30 seconds: pods that waited longer than five minutes are tried again, event or not."""
         limit = self._clock() - self.config.max_in_unschedulable
         for item in [i for i in self._unschedulable.values() if i.timestamp < limit]:
-            del self._unschedulable[item.uid]
+            self._unschedulable.pop(item.uid)
             item.flushed = True
             self._requeue(item, Strategy.AFTER_BACKOFF, "UnschedulableTimeout")
 
@@ -434,9 +425,13 @@ class SchedulingQueue(SiblingQueue):
             *((item, "in flight") for item in self._flying.values()),
         ]
 
-    def unschedulable_pods(self) -> Iterable[QueuedPodInfo]:
+    def unschedulable_pods(self) -> Collection[QueuedPodInfo]:
         """The pods that wait in the pool for an event, gated ones included."""
         return self._unschedulable.values()
+
+    def rejections(self) -> dict[Rejection, int]:
+        """How many pods of that pool were refused by what."""
+        return {rejection: len(items) for rejection, items in self._unschedulable.groups()}
 
     def lengths(self) -> dict[str, int]:
         """Pods per pool, for the pending_pods gauge."""

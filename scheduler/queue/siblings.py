@@ -13,6 +13,7 @@ from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
 from scheduler.queue.queued_pod import QueuedPodInfo
+from scheduler.queue.unschedulable_pods import UnschedulablePods
 from scheduler.snapshot.pod_info import PodInfo
 
 
@@ -22,7 +23,7 @@ class SiblingQueue:
     _groups: PodGroups | None
     _active: KeyedHeap[QueuedPodInfo]
     _backoff: BackoffQueue
-    _unschedulable: dict[str, QueuedPodInfo]
+    _unschedulable: UnschedulablePods
     _flying: dict[str, QueuedPodInfo]
 
     def _pre_enqueue(self, pod: Pod) -> Status | None:
@@ -49,7 +50,7 @@ class SiblingQueue:
             if self._pre_enqueue(siblings[0].pod) is not None:
                 continue
             for item in siblings:
-                del self._unschedulable[item.uid]
+                self._unschedulable.pop(item.uid)
                 self._move_to_active(item, event)
 
     def pop_siblings(self, first: QueuedPodInfo) -> list[QueuedPodInfo]:
@@ -61,12 +62,16 @@ class SiblingQueue:
                 found.append(first)
                 continue
             item = self._active.remove(uid) or self._backoff.remove(uid)
-            if item is None and uid in self._unschedulable and not self._unschedulable[uid].gated:
-                item = self._unschedulable.pop(uid)
+            if item is None:
+                item = self._pop_ungated(uid)
             if item is not None:
                 self._take_off(item)
                 found.append(item)
         return found or [first]
+
+    def _pop_ungated(self, uid: str) -> QueuedPodInfo | None:
+        item = self._unschedulable.get(uid)
+        return None if item is None or item.gated else self._unschedulable.pop(uid)
 
     def resort(self, pods: Iterable[str]) -> None:
         """QueueSort thinks otherwise of these pods ("namespace/name") now; those in activeQ take their new places."""

@@ -238,6 +238,14 @@ class Snapshot:
         for index in self._pod_indexes:
             index.pod_removed(info.row, pod)
 
+    def pod_confirmed(self, info: NodeInfo, assumed: PodInfo, confirmed: PodInfo) -> None:
+        """A pod is what it was assumed to be: indexes get the new object, but the row has not changed."""
+        for index in self._pod_indexes:
+            index.pod_removed(info.row, assumed)
+        self._each_pod_added(info.row, confirmed)
+        if any(own.by_pods for own in self._own):
+            self._dirty.setdefault(info.row, False)
+
     def _each_pod_added(self, row: int, pod: PodInfo) -> None:
         for index in self._pod_indexes:
             index.pod_added(row, pod)
@@ -265,7 +273,8 @@ class Snapshot:
         if at_once:
             self._write_amounts([info for row in self._dirty if (info := self.infos[row]) is not None])
         self._dirty.clear()
-        self._forget_old_label_values()
+        if self.node_epoch == self.version:
+            self._forget_old_label_values()
         if len(self.taint_sets) > self._most_taint_sets:
             self._forget_old_taint_sets()
         if len(self.resource_index) > self._most_resources:

@@ -24,6 +24,7 @@ from simulator.controllers.informer import Informers
 from simulator.controllers.job import JobController
 from simulator.controllers.node_lifecycle import NodeLifecycleController, TaintEvictionController
 from simulator.controllers.pod_gc import PodGarbageCollector
+from simulator.controllers.pod_groups import PodGroupController
 from simulator.controllers.provisioner import Provisioner
 from simulator.controllers.replica_set import ReplicaSetController
 from simulator.controllers.replication_controller import ReplicationControllerController
@@ -76,6 +77,7 @@ class ControllerManager:
             NodeLifecycleController(context, grace=chosen.node_grace, period=chosen.node_period),
             TaintEvictionController(context),
             PodGarbageCollector(context),
+            PodGroupController(context),
         )
 
     def start(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.feature_gates import DEFAULT_GATES, KNOWN_GATES, Stage, parse
+from config.feature_gates import DEFAULT_GATES, KNOWN_GATES, MISSING, Stage, parse
 from config.problems import ConfigError
 
 
@@ -92,3 +92,13 @@ def test_a_gate_that_is_generally_available_warns() -> None:
     assert [str(warning) for warning in warnings] == [
         "--feature-gates: SidecarContainers: the feature is generally available; a later release will not know the gate"
     ]
+
+
+@pytest.mark.parametrize("name", sorted(MISSING))
+def test_what_podium_does_not_have_cannot_be_turned_on(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(f"{name}=true")
+    assert str(raised.value) == f"--feature-gates: {name}: cannot be true, podium does not have it: {MISSING[name]}"
+    assert not KNOWN_GATES[name].default
+    for text in ("AllAlpha=true,AllBeta=true", f"{name}=false"):
+        assert not parse(text)[0].enabled(name)

@@ -220,14 +220,12 @@ async def test_gated_siblings_do_not_count_as_long_as_they_are_gated(api_server:
         await until(lambda: set(places(api_server).values()) == {"a"}, "both run", 15.0)
 
 
-async def test_the_group_is_under_way_once_enough_members_are_bound(api_server: ApiServer) -> None:
+async def test_the_status_is_left_to_the_controller_as_in_scheduler_plugins(api_server: ApiServer) -> None:
     store(api_server, node("a"), group(minMember=2), pod("p-0"), pod("p-1"))
     async with podium(api_server, coscheduling()):
-
-        def phase() -> str:
-            return str(api_server.get("podgroups.scheduling.x-k8s.io", "g").get("status", {}).get("phase", ""))
-
-        await until(lambda: phase() == "Scheduling", "the phase is written", 5.0)
+        await until(lambda: set(places(api_server).values()) == {"a"}, "both run", 5.0)
+        await asyncio.sleep(SETTLED)
+        assert api_server.get("podgroups.scheduling.x-k8s.io", "g").get("status", {}) == {}
 
 
 async def test_nothing_is_remembered_of_a_group_that_is_gone(api_server: ApiServer) -> None:
@@ -255,3 +253,16 @@ async def test_a_group_that_never_fits_is_called_no_more_often_than_its_members_
         # The room that the last waiting one had is given back with the next failure.
         store(api_server, plain_pod("solo", "1"))
         await until(lambda: node_of(api_server, "solo") == "a", "a single pod has the room", 15.0)
+
+
+async def test_members_that_went_before_their_group_was_complete_are_forgotten(api_server: ApiServer) -> None:
+    """A Job makes its pods anew, under new names, for as long as it takes."""
+    store(api_server, node("a", cpu="10"), group(minMember=3))
+    async with podium(api_server, coscheduling()) as service:
+        [plugin] = [each for each in service.scheduler.frameworks["podium"].plugins() if isinstance(each, Coscheduling)]
+        for i in range(6):
+            store(api_server, pod(f"p-{i}", "1"))
+            await until(lambda i=i: said(api_server, f"p-{i}") != "", "it was refused")
+            assert plugin._refused == {"default/g": {f"default/p-{i}"}}
+            api_server.delete("pods", f"p-{i}", grace_seconds=0)
+            await asyncio.sleep(1)

@@ -108,6 +108,25 @@ def test_the_demo_of_devices_shows_who_got_which_and_why_others_wait():
     assert re.search(r"default/wants-eight +0/15 nodes are available: 15 cannot allocate all claims", done.stdout)
 
 
+def test_the_demo_of_gangs_shows_who_started_together_and_who_held_no_room():
+    done = run("demo", "--gangs", "--nodes", "12")
+    assert (done.returncode, bool(re.fullmatch(PAGE, done.stderr))) == (0, True), done.stderr
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stdout).split())
+    assert "bound 28 of 36 pods on 12 nodes" in text
+    assert re.search(r"all 6 of train were bound within [\d,]+ ms of each other", text)
+    rack = re.search(r"ring wants one rack for all its members: the 8 of them are in (rack-\d)", text)[1]
+    assert "too-big needs 6 places and 3 were free, so none of it started; 3 pods of web that came next" in text
+    assert "hopeless-1 says 0/12 nodes are available: 12 Insufficient cpu" in text
+    assert re.search(r"urgent evicted 4 pods of batch within [\d,]+ ms, no more than it needs", text)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    table = {row[0]: row[1:5] for row in rows if row and row[0] in ("ring", "train", "too-big", "hopeless", "urgent")}
+    assert table["ring"] == ["8", "8", rack, "8"]
+    assert {name: row[:2] for name, row in table.items()} == {
+        "ring": ["8", "8"], "train": ["6", "6"], "too-big": ["6", "0"], "hopeless": ["2", "0"], "urgent": ["4", "4"],
+    }  # fmt: skip
+    assert re.search(r"default/too-big-0 and 5 more +0/12 nodes are available: 12 Insufficient cpu", done.stdout)
+
+
 TRACE_NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},8000,32768,2,G2\n" for i in range(3))
 TRACE_HEAD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time\n"
 TRACE_PODS = TRACE_HEAD + "".join(f"p{i},1000,2048,1,500,,LS,{i * 60},{i * 60 + 600}\n" for i in range(20))
@@ -133,6 +152,8 @@ def test_a_replay_ends_with_figures_and_a_picture(tmp_path):
     [
         pytest.param(["--trace", "p.csv"], "--trace and --trace-nodes: expected both, or neither", id="one of the two"),
         pytest.param(["--devices", "-f", "x.yaml"], "--devices: has a workload of its own", id="two workloads"),
+        pytest.param(["--devices", "--gangs"], "--devices and --gangs: expected one of them", id="two stories"),
+        pytest.param(["--gangs", "--nodes", "8"], "--nodes 8: --gangs needs 12 or more", id="too few nodes for gangs"),
         pytest.param(["--trace", "none.csv", "--trace-nodes", "none.csv"], "none.csv: cannot be read", id="no file"),
     ],
 )

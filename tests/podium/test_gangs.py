@@ -117,6 +117,24 @@ async def test_the_condition_has_the_name_that_the_servers_version_gives_it(api_
         assert condition["type"] == "PodGroupInitiallyScheduled"
 
 
+async def test_what_is_told_is_in_the_words_of_the_servers_version(api_server: ApiServer) -> None:
+    api_server.registry.register(
+        Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", subresources=("status",))
+    )
+    newest = group(min_count=3) | {"apiVersion": "scheduling.k8s.io/v1beta1"}
+    store(api_server, node("a", cpu="2"), pod("lone", of="later"))
+    async with podium(api_server, effective()) as service:
+        queue = service.scheduler.queue
+        await until(lambda: queue.lengths()["gated"] == 1, "it waits for its group")
+        ((item, _),) = queue.pending_pods()
+        assert item.gating_message == 'waiting for pod\'s pod group "later" to appear in scheduling queue'
+        store(api_server, newest, *(pod(f"p-{i}", of="g") for i in range(3)))
+        await until(lambda: group_condition(api_server)[0] == "False", "the gang was tried")
+        text = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+        assert group_condition(api_server)[2] == text
+        await until(lambda: said(api_server, "p-0") == f"pod group is unschedulable, {text}", "and its members say so")
+
+
 async def test_a_gang_that_does_not_fit_keeps_nobody_waiting(api_server: ApiServer) -> None:
     store(api_server, node("a", cpu="2"), group("big", min_count=3), group("fits", min_count=2))
     async with podium(api_server, effective()):

@@ -12,8 +12,9 @@ from scheduler.cache import SchedulerCache
 from scheduler.event_handlers import EventHandlers, node_update_events
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.waiting_pods import WaitingPods
+from scheduler.queue.hints import Hint, ProfileHooks
 from scheduler.queue.nominator import Nominator
-from scheduler.queue.scheduling_queue import Hint, ProfileHooks, SchedulingQueue
+from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import make_node, make_pod, taint
 

@@ -27,6 +27,7 @@ BOOKMARK_5000 = {
     "spec": {"taints": None},
     "status": {},
 }
+BROKEN = {"kind": "Status", "apiVersion": "v1", "code": 500, "message": "etcd event received with PrevKv=nil"}
 EXPIRED = {"kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old"}
 
 
@@ -255,6 +256,39 @@ async def test_no_fault_of_list_or_watch_ends_it(server, nodes, fault):
         await asyncio.sleep(120)
         assert await names(nodes) == {"a", "b", "c"}
     assert len(server.requests) <= 16
+
+
+@pytest.mark.parametrize(
+    ("refusal", "watches"),
+    [
+        pytest.param(
+            answers(504, "Timeout", message="Too large resource version: 102, current: 7"),
+            1,
+            id="a server restored from a backup, which does not know the version",
+        ),
+        pytest.param(streams(line("ERROR", BROKEN)), 3, id="an error that does not say why, again and again"),
+        pytest.param(answers(500, "InternalError"), 3, id="a failure of the server, again and again"),
+    ],
+)
+async def test_where_watching_from_a_version_is_refused_for_good_it_is_listed_anew(server, nodes, refusal, watches):
+    """Nothing would be heard any more, for as long as the server says no."""
+    server.once("GET", refusal, watch=True, times=1000)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        server.put(NODES, "c")
+        await asyncio.sleep(30)
+        assert await names(nodes) == {"a", "b", "c"}
+    assert [request.is_watch for request in server.requests][: watches + 2] == [False, *[True] * watches, False]
+
+
+async def test_a_server_that_is_away_for_long_is_not_asked_for_lists(server, nodes):
+    """The watch goes on where it was as soon as there is a server: no list of everything after each short break."""
+    server.once("GET", drops, watch=True, times=8)
+    async with running(nodes.run()):
+        await nodes.wait_for_sync()
+        await asyncio.sleep(300)
+    assert len(server.seen("GET", watch=True)) > 8
+    assert len(server.seen("GET")) == 1
 
 
 async def test_an_unreachable_server_is_tried_again_until_it_is_there(nodes, client, server):

@@ -8,7 +8,9 @@ import pytest
 
 from kube.api.core import PodResourceClaim, PodResourceClaimStatus
 from kube.api.meta import ObjectMeta
-from plugins.dynamic_resources import answers
+from plugins.dynamic_resources import answers, devices
+from plugins.dynamic_resources.features import Features
+from plugins.dynamic_resources.pools import SliceIndex
 from plugins.dynamic_resources.search import Search, Solution
 from scheduler.framework.status import Status
 from tests.builders import make_node
@@ -267,3 +269,24 @@ def test_a_pod_whose_template_claim_is_another_pods() -> None:
     assert early.message == 'pod "default/p": ResourceClaim not created yet'
     assert wrong is not None
     assert wrong.message == "ResourceClaim default/a was not created for Pod default/p (Pod is not owner)"
+
+
+# --- what is remembered ------------------------------------------------------------------------------------------
+
+
+def test_answers_to_selectors_that_name_a_job_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "MAX_ANSWERS", 16)
+    [device] = devices.SliceView(a_slice("s", ["d"], node="n")).devices
+    for i in range(100):
+        assert device.matches(f'"job-{i}" != "" && device.driver == "{DRIVER}"')
+        assert not device.matches(f'device.driver == "job-{i}"')
+        assert len(device._published.answers) <= 16
+
+
+def test_nodes_that_are_gone_leave_nothing_in_the_index_of_slices() -> None:
+    index = SliceIndex(Features())
+    for i in range(20):
+        pool = index.put(a_slice("s", ["d"], node=f"n{i}"))
+        assert pool
+    index.remove("s")
+    assert (index._slices, index._pools, index._of_node, index._shared) == ({}, {}, {}, set())

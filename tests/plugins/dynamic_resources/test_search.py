@@ -1,4 +1,4 @@
-"""Which devices a pod gets: the rules of the allocator, the oddities of 1.36, and the bugs of it that are not ours."""
+"""Which devices a pod gets: the rules of the allocator, and oddities of 1.36. Its bugs: see test_known_bugs.py."""
 
 from __future__ import annotations
 
@@ -327,43 +327,6 @@ def test_a_partition_that_leads_nowhere_gives_its_counters_back() -> None:
         a_claim("two", exactly("r", 2)),
     )
     assert cluster.devices(a_pod("a", "two")) == {"n1": ["r=half-0", "r=half-1"]}
-
-
-def test_counters_of_two_drivers_with_the_same_pool_name_are_two_counters() -> None:
-    """kubernetes/kubernetes#140434: 1.36.3 mixes them up, and refuses the second device."""
-    cluster = Cluster(
-        ANY,
-        *(counters(f"c-{x}", "1", pool="p", driver=f"{x}.example.com") for x in "ab"),
-        *(a_slice(f"d-{x}", [counted("d", "1")], pool="p", driver=f"{x}.example.com", count=2) for x in "ab"),
-        a_claim("c", exactly("r", 2, of="any")),
-    )
-    assert cluster.devices(a_pod("p", "c")) == {"n1": ["r=d", "r=d"]}
-
-
-def test_a_partition_that_was_refused_for_a_constraint_gives_its_counters_back() -> None:
-    """kubernetes/kubernetes#140436."""
-    devices = [counted("a", "1", attributes={"kind": {"string": "x"}}), counted("b", "1", attributes={})]
-    devices += [counted("c", "1", attributes={"kind": {"string": "x"}})]
-    cluster = Cluster(
-        GPU,
-        counters("c", "2", pool="p"),
-        a_slice("d", devices, pool="p", count=2),
-        a_claim("two", exactly("r", 2), constraints=[{"matchAttribute": f"{DRIVER}/kind"}]),
-    )
-    assert cluster.devices(a_pod("p", "two")) == {"n1": ["r=a", "r=c"]}
-
-
-def test_a_share_without_an_amount_has_taken_its_counters_already() -> None:
-    """kubernetes/kubernetes#140433: 1.36.3 charges the device again, and refuses the second share."""
-    shared = counted("d", "1", allowMultipleAllocations=True)
-    cluster = Cluster(
-        GPU,
-        counters("c", "1", pool="p"),
-        a_slice("d", [shared], pool="p", count=2),
-        a_claim("other", status=held(f"{DRIVER}/p/d", shareID="a671734a-e8e5-11e4-8fde-000000000001")),
-        a_claim("c", exactly("r")),
-    )
-    assert cluster.devices(a_pod("p", "c")) == {"n1": ["r=d"]}
 
 
 # --- consumable capacity -----------------------------------------------------------------------------------------

@@ -20,10 +20,15 @@ from podium.page.server import PageServer
 from simulator.apiserver import ApiServer
 from simulator.apiserver.faults import Answer
 from tests.builders import make_node, make_pod
+from tests.fixtures_apiserver import node
 from tests.podium.explain.asking import simulation_of
 from tests.podium.explain.test_endpoints import NODE, pod
 from tests.podium.extender_server import ExtenderServer, only, serving
+from tests.podium.gangs import store
 from tests.podium.harness import configured, podium, until
+from tests.podium.test_coscheduling import coscheduling
+from tests.podium.test_coscheduling import group as label_group
+from tests.podium.test_coscheduling import pod as labelled
 
 EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -145,3 +150,28 @@ async def test_simulate_and_snapshot_read_the_cluster_and_write_nothing(
     assert await run("simulate", "-f", dump, "-o", "json") == 0
     assert {each["name"]: each["node"] for each in json.loads(capsys.readouterr().out)["pods"]} == pods
     assert api_server.list("pods") == before
+
+
+@pytest.mark.looptime
+async def test_members_by_label_say_who_holds_room_and_who_is_missing(api_server: ApiServer) -> None:
+    store(api_server, node("n1", cpu="4"), label_group(minMember=4))
+    store(api_server, *(labelled(f"p-{i}", "1") for i in range(2)), labelled("p-2", "1", scheduler="nobody"))
+    gated = labelled("p-3", "1", schedulingGates=[{"name": "example.com/hold"}])
+    async with podium(api_server, coscheduling()) as service, PageServer(service) as page:
+        store(api_server, gated)
+        await until(lambda: len(service.scheduler.decisions) >= 1, "they were tried")
+        found = await ask(page, "p-0")
+        assert found.group is not None
+        assert [(m.name, m.state, m.text) for m in found.group.members][-1] == (
+            "p-3", "gated", "waiting for scheduling gates: example.com/hold",
+        )  # fmt: skip
+        store(api_server, label_group("h", minMember=3), *(labelled(f"h-{i}", "1", of="h") for i in range(2)))
+        store(api_server, labelled("h-2", "1", of="h", scheduler="nobody"))
+        await until(lambda: len(service.cache.assumed) == 2, "two of three wait")
+        found = await ask(page, "h-0")
+        assert found.group is not None
+        assert [(m.name, m.state, m.text) for m in found.group.members] == [
+            ("h-2", "unschedulable", "not tried yet"),
+            ("h-0", "fits", "holds its room on n1 and waits for the others"),
+            ("h-1", "fits", "holds its room on n1 and waits for the others"),
+        ]

@@ -6,9 +6,10 @@ from typing import Any
 from kube.api.core import Pod
 from scheduler.framework.cluster_event import ClusterEventWithHint
 from scheduler.framework.status import Status
+from scheduler.queue.hints import Hint, ProfileHooks
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.queued_pod import QueuedPodInfo
-from scheduler.queue.scheduling_queue import Hint, Observers, ProfileHooks, QueueConfig, SchedulingQueue
+from scheduler.queue.scheduling_queue import Observers, QueueConfig, SchedulingQueue
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
 
 

@@ -23,10 +23,11 @@ from scheduler.framework.cluster_event import (
 )
 from scheduler.framework.status import Status, unresolvable
 from scheduler.queue.backoff_queue import BackoffQueue
+from scheduler.queue.hints import Hint, ProfileHooks
 from scheduler.queue.in_flight import InFlight, InFlightEvent
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.queued_pod import QueuedPodInfo
-from scheduler.queue.scheduling_queue import Hint, ProfileHooks, SchedulingQueue, Strategy
+from scheduler.queue.scheduling_queue import SchedulingQueue, Strategy
 from scheduler.snapshot.pod_info import PodInfo, ShapeTable
 from tests.builders import make_node, make_pod
 from tests.scheduler.machines import SOUND, must_catch
@@ -369,7 +370,7 @@ class DeletesHalf(SchedulingQueue):
     def delete(self, uid: str) -> None:
         self.nominator.delete(uid)
         self._active.remove(uid)
-        self._unschedulable.pop(uid, None)
+        self._unschedulable.pop(uid)
 
 
 class KeepsTheOldPod(SchedulingQueue):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from benchmarks.counts import CallCounter
 from kube.api.core import Pod
 from scheduler.framework.cluster_event import (
     ASSIGNED_POD_ADD,
@@ -415,3 +416,24 @@ def test_validate_names_a_pod_that_is_in_two_pools() -> None:
     item = b.popped(make_pod("web", uid="u"))
     b.queue._active.push(item.uid, item)
     assert b.queue.validate() == ["pod u is in active and in in flight"]
+
+
+@pytest.mark.parametrize(
+    ("event", "grows"),
+    [
+        pytest.param(TAINT, False, id="not where it helps none of them"),
+        pytest.param(NODE_ADD, True, id="where it may help them"),
+    ],
+)
+def test_an_event_costs_by_the_number_of_pods_that_wait(event, grows):
+    calls = []
+    for pods in (3, 30):
+        bench = Bench(PLUGINS)
+        for number in range(pods):
+            bench.refuse(bench.popped(make_pod(f"p{number}")), "No")
+        bench.happens(event)
+        with CallCounter() as counter:
+            bench.happens(event)
+        calls.append(counter.python)
+        assert len(bench.queue.unschedulable_pods()) == pods
+    assert (calls[1] > calls[0]) == grows
