@@ -25,7 +25,7 @@ from kube.api.meta import ApiObject, ObjectMeta, ObjectReference, format_micro_t
 from kube.api.resources import EVENTS
 from kube.client import errors
 from kube.client.discovery import Discovery
-from kube.client.rest import Client, PatchType
+from kube.client.rest import MAX_RETRY_AFTER, Client, PatchType
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +203,8 @@ class EventRecorder:
                 if tries + 1 == MAX_TRIES or not isinstance(error, _TRANSIENT):
                     self._give_up(series, error)
                     return
-                await asyncio.sleep(error.retry_after or 2.0**tries * (1.0 + random.random()))
+                delay = error.retry_after or 2.0**tries * (1.0 + random.random())
+                await asyncio.sleep(min(delay, MAX_RETRY_AFTER))
             else:
                 self.sent += 1
                 return

@@ -6,7 +6,7 @@ import pytest
 
 from kube.api.meta import ObjectReference
 from kube.client.discovery import Discovery
-from kube.client.event_recorder import EventRecorder, EventType, cut_note
+from kube.client.event_recorder import SENDERS, EventRecorder, EventType, cut_note
 from tests.builders import make_pod
 from tests.kube.client.conftest import answers, drops, hangs, running
 
@@ -123,6 +123,17 @@ async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_one_trie
         await recorder.flush()
     assert [request.body["regarding"]["name"] for request in server.seen("POST")] == ["lost"] * requests + ["kept"]
     assert (recorder.failed, recorder.sent) == (1, 1)
+
+
+async def test_a_server_that_asks_for_an_hour_is_asked_again_after_a_minute(server, recorder):
+    """All senders would sleep, and everything that happens in that hour would be dropped at the bound."""
+    server.once("POST", answers(429, "TooManyRequests", headers={"Retry-After": "3600"}), times=SENDERS)
+    async with running(recorder.run()):
+        for number in range(SENDERS):
+            failed(recorder, f"p{number}")
+        async with asyncio.timeout(61):
+            await recorder.flush()
+    assert (recorder.failed, recorder.sent) == (0, SENDERS)
 
 
 async def test_an_event_that_has_to_be_tried_again_does_not_hold_up_the_others(server, recorder):
