@@ -77,9 +77,9 @@ async def moving_over_and_back(me: Operator) -> None:
             await me.replaced("moved", 2, scheduler)
         await me.placed("moved", 2)
         assert await placed_by(me) == {scheduler}
-    # The default scheduler of 1.20 signs as source, podium as reporter.
-    columns = "POD:.involvedObject.name,SOURCE:.source.component,REPORTER:.reportingComponent,MESSAGE:.message"
-    await me.kubectl(f"-n moved get events --sort-by=.metadata.creationTimestamp -o custom-columns={columns}")
+    columns = "REPORTER:.reportingComponent,MESSAGE:.message"
+    chosen = "--field-selector reason=Scheduled --sort-by=.metadata.creationTimestamp"
+    await me.kubectl(f"-n moved get events {chosen} -o custom-columns={columns}")
     await me.kubectl("delete namespace moved --wait=false")
 
 
