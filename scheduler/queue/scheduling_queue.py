@@ -245,7 +245,7 @@ class SchedulingQueue(SiblingQueue):
         started = perf_counter()
         self._in_flight.record(InFlightEvent(event, old, new))
         for (_, rejectors), items in self._unschedulable.groups():
-            if self._may_wake(next(iter(items.values())).pod, rejectors, event):
+            if items and self._may_wake(next(iter(items.values())).pod, rejectors, event):
                 self._move([*items.values()], event, old, new, check)
         self._observers.event(event.label, perf_counter() - started)
 
@@ -275,8 +275,8 @@ class SchedulingQueue(SiblingQueue):
             if check is not None and not check(item.pod_info):
                 continue
             strategy = self._worth_requeuing(item, event, old, new)
-            if strategy is not Strategy.SKIP:
-                self._unschedulable.pop(item.uid)
+            # Whoever was asked about this pod, or about one before it, may have activated it.
+            if strategy is not Strategy.SKIP and self._unschedulable.pop(item.uid) is not None:
                 self._requeue(item, strategy, event.label)
 
     def update(self, old: Pod, info: PodInfo) -> None:
@@ -327,9 +327,8 @@ class SchedulingQueue(SiblingQueue):
         for flying in self._flying.values():
             flying.at_once = flying.at_once or flying.pod_info.key in wanted
         for item in [i for i in (*self._unschedulable.values(), *self._backoff) if i.pod_info.key in wanted]:
-            self._unschedulable.pop(item.uid)
-            self._backoff.remove(item.uid)
-            self._move_to_active(item, "ForceActivate")
+            if self._unschedulable.pop(item.uid) or self._backoff.remove(item.uid):
+                self._move_to_active(item, "ForceActivate")
 
     # --- popping ------------------------------------------------------------------------------------------
 
@@ -395,9 +394,9 @@ class SchedulingQueue(SiblingQueue):
         """Every 30 seconds: pods that waited longer than five minutes are tried again, event or not."""
         limit = self._clock() - self.config.max_in_unschedulable
         for item in [i for i in self._unschedulable.values() if i.timestamp < limit]:
-            self._unschedulable.pop(item.uid)
-            item.flushed = True
-            self._requeue(item, Strategy.AFTER_BACKOFF, "UnschedulableTimeout")
+            if self._unschedulable.pop(item.uid) is not None:
+                item.flushed = True
+                self._requeue(item, Strategy.AFTER_BACKOFF, "UnschedulableTimeout")
 
     # --- questions ----------------------------------------------------------------------------------------
 

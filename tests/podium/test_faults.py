@@ -13,6 +13,7 @@ import pytest
 from kube.api.quantity import milli_value
 from kube.client import rest
 from podium.wiring import Service
+from scheduler.snapshot.pod_index import PodIndex
 from simulator.apiserver import ApiServer
 from simulator.apiserver.faults import (
     Answer,
@@ -294,6 +295,21 @@ class Storm:
             self.server.bind(chosen["metadata"]["name"], "n0")
 
 
+async def leave_nothing(service: Service, server: ApiServer) -> None:
+    """When all pods are gone, nothing in podium remembers one."""
+    for each in server.list("pods"):
+        server.delete("pods", each["metadata"]["name"], grace_seconds=0)
+    scheduler, index = service.scheduler, service.snapshot.index(PodIndex)
+    await until(lambda: not service.cache.pods and scheduler.idle, "nobody is left")
+    assert scheduler.queue.pending_pods() == []
+    assert (scheduler.left_alone, scheduler.queue.nominator._node_of) == (set(), {})
+    assert (index._shapes, index._classes, index._terms) == ({}, {}, {})
+    assert [info.requested for info in service.cache.nodes.values()] == [{"pods": 0}] * 6
+    for informer in service.factory.informers:
+        assert (len(informer.fifo), informer.fifo._tries) == (0, {})
+        assert all(listener.idle for listener in informer.listeners)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_the_storm_every_pod_is_bound_once_and_everything_agrees(api_server: ApiServer, seed: int) -> None:
     storm = Storm(api_server, seed)
@@ -316,3 +332,4 @@ async def test_after_the_storm_every_pod_is_bound_once_and_everything_agrees(api
         await until(lambda: len(asyncio.all_tasks()) <= tasks + 20, "tasks come back to where they were", 1500.0)
         for name in names:
             assert condition(api_server, name).get("status") == "True"
+        await leave_nothing(service, api_server)

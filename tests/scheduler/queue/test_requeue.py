@@ -1,7 +1,7 @@
 """Where a refused pod goes: the requeue decision, the replay of what happened in flight, own updates (facts 2.8)."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -332,6 +332,51 @@ def test_activate_moves_a_pod(plugins: list[str]) -> None:
     b.queue.activate(["default/web", "default/unknown"])
     assert b.pool(item.pod) == "active"
     assert b.counted[-1] == ("active", "ForceActivate")
+
+
+@pytest.mark.parametrize("named", [pytest.param("web", id="itself"), pytest.param("other", id="another")])
+def test_a_hint_that_activates_a_pod_leaves_each_in_one_pool(named: str) -> None:
+    """The pool is being gone through at that moment, and the other pod is alone in its group."""
+
+    def wakes_by_itself(pod: Pod, old: object, new: object) -> QueueingHint:
+        b.queue.activate([f"default/{named}"])
+        return QueueingHint.QUEUE
+
+    b = Bench({"Odd": [on(EventResource.NODE, Action.ADD, hint=wakes_by_itself)], "NoHint": PLUGINS["NoHint"]})
+    web, other = b.popped(make_pod("web")), b.popped(make_pod("other"))
+    b.refuse(web, "Odd")
+    b.refuse(other, "NoHint")
+    b.happens(NODE_ADD)
+    assert b.queue.validate() == []
+    assert sorted(item.pod.metadata.name for item, _ in b.queue.pending_pods()) == ["other", "web"]
+    assert b.pool(web.pod if named == "web" else other.pod) == "active"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(lambda b: b.queue.activate(["default/web", "default/other"]), id="activated"),
+        pytest.param(lambda b: b.queue.flush_unschedulable_leftover(), id="flushed"),
+    ],
+)
+def test_pre_enqueue_that_activates_a_sibling_leaves_each_pod_in_one_pool(how: Callable[[Bench], None]) -> None:
+    calls: list[str] = []
+
+    def lets_the_sibling_in(pod: Pod) -> Status | None:
+        if len(calls) == 1:
+            calls.append("activating")
+            b.queue.activate(["default/other"])
+        return None
+
+    b = Bench({"Never": []}, gate=lets_the_sibling_in)
+    web, other = b.popped(make_pod("web")), b.popped(make_pod("other"))
+    b.refuse(web, "Never")
+    b.refuse(other, "Never")
+    b.now += 600
+    calls.append("from now on")
+    how(b)
+    assert b.queue.validate() == []
+    assert b.counted.count(("active", "ForceActivate")) + b.counted.count(("active", "UnschedulableTimeout")) == 2
 
 
 def test_activate_reaches_a_pod_in_flight_when_its_attempt_fails_and_only_then() -> None:
