@@ -181,7 +181,6 @@ async def undone(api: Api, name: str) -> list[str]:
     lease = await api.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{name}")
     device = await api.get(f"{devices}/gpu")
     native = await api.get(f"/apis/scheduling.k8s.io/v1beta1/namespaces/{name}/podgroups/gang")
-    labelled = await api.get(f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{name}/podgroups/gang")
     owned = [f"of-{kind.lower()}" for kind in OWNERS]
     placed = (*owned, "beside-others", "shown", "labelled", "member-0", "member-1", "with-claim", UNLUCKY)
     reasons = {event["reason"] for event in events["items"]}
@@ -195,6 +194,5 @@ async def undone(api: Api, name: str) -> list[str]:
         "the lease is held": lease.status == 200,
         "a device is reserved": bool(device.get("status", {}).get("reservedFor")),
         "the gang is told": bool(native.get("status", {}).get("conditions")),
-        "the labelled gang is told": bool(labelled.get("status", {}).get("phase")),
     }
     return [what for what, happened in checks.items() if not happened]

@@ -16,7 +16,7 @@ from tests.conformance.api import Json
 from tests.conformance.find import Binaries
 from tests.conformance.start import ADMIN
 from tests.deploy.rendering import CHART, DEPLOY
-from tests.deploy.test_monitoring import PROMTOOL, promtool
+from tests.deploy.test_monitoring import DASHBOARD, PROMTOOL, families, names, promtool
 from tests.operate.cluster import Operator, operated
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]
@@ -77,6 +77,9 @@ async def moving_over_and_back(me: Operator) -> None:
             await me.replaced("moved", 2, scheduler)
         await me.placed("moved", 2)
         assert await placed_by(me) == {scheduler}
+    columns = "REPORTER:.reportingComponent,MESSAGE:.message"
+    chosen = "--field-selector reason=Scheduled --sort-by=.metadata.creationTimestamp"
+    await me.kubectl(f"-n moved get events {chosen} -o custom-columns={columns}")
     await me.kubectl("delete namespace moved --wait=false")
 
 
@@ -108,8 +111,13 @@ async def scraping(me: Operator) -> None:
     trust = f"--token-file {me.folder}/token --insecure-skip-tls-verify"
     said = await me.podium(f"explain --server https://127.0.0.1:{leader.port} {trust} -n shop")
     assert "no pod is pending" in said
+    drawn = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    missing = {series for query in drawn for series in names(query)} - families(text)
+    me.note("deploy/components/monitoring/podium.json: are its series scraped?", f"{len(drawn)} queries, all of them")
+    assert missing == set()
     if PROMTOOL is not None:
         promtool(me.folder, "check", "metrics", text=text)
+        me.note("promtool check metrics", "(no objection)")
     await me.kubectl("delete clusterrolebinding scraper")
     await me.kubectl("-n kube-system delete serviceaccount scraper")
 
@@ -123,6 +131,7 @@ async def losing_the_leader(me: Operator) -> None:
     await me.kubectl(f"-n kube-system delete pod {leader.name} --grace-period=0 --force")
     await me.kubectl("-n shop scale deployment web --replicas=12")
     await me.placed("shop", 12)
+    await me.kubectl("-n shop get deployment web -o jsonpath={.status.replicas}")
     assert (await me.holder()).name != leader.name
     await me.kubectl("-n kube-system get lease podium -o jsonpath={.spec.holderIdentity}")
     await me.kubectl("-n kube-system rollout status deployment podium --timeout=90s")
@@ -133,7 +142,7 @@ async def uninstalled(me: Operator) -> None:
     async with asyncio.timeout(60):
         while left := await me.leftovers():
             await asyncio.sleep(0.5)
-    me.note("kubectl get all kinds | grep podium", "\n".join(left))
+    me.note("kubectl get (every kind there is) -A | grep podium", "\n".join(left) or "(nothing)")
     await me.until(lambda: not me.podiums, "every podium has ended")
     await me.placed("shop", 12)
 

@@ -89,6 +89,7 @@ async def test_the_third_pod_stays_pending_without_the_second_scheduler(binaries
         )
         waiting = [p["metadata"]["name"] for p in body["items"] if not p["spec"].get("nodeName")]
         assert waiting == ["annotation-second-scheduler"]
+        await me.kubectl("get pods -o wide")
 
 
 async def test_the_tutorials_leader_election(binaries: Binaries, tmp_path: Path) -> None:
@@ -109,6 +110,8 @@ async def test_the_tutorials_leader_election(binaries: Binaries, tmp_path: Path)
         await me.kubectl("create -f -", pod("annotation-second-scheduler", "my-scheduler"))
         await me.placed("default", 1)
         assert await me.holder("my-scheduler") in me.podiums
+        await me.kubectl("-n kube-system get lease my-scheduler")
+        await me.kubectl("get pods -o wide")
 
 
 def placed_by(events: dict[str, list[dict[str, object]]]) -> dict[str, object]:
