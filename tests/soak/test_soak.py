@@ -92,9 +92,6 @@ class Soak:
     churn: Churn
     samples: list[Sample] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.shared = [each for each in gc.get_objects() if isinstance(each, sharing.Sharing)]
-
     async def live(self, events: int, samples: int) -> None:
         """As many more changes, sampled as often."""
         churn, start = self.churn, self.churn.events
@@ -127,7 +124,7 @@ class Soak:
             "pods left alone": len(service.scheduler.left_alone),
             "kept shapes": sum(len(f.shapes) for f in service.scheduler.frameworks.values()),
             "parsed shapes": len(snapshot.shapes),
-            "shared parts": sum(len(each._parts) for each in self.shared),
+            "shared parts": sum(len(each._parts) for each in _shared(service)),
             "counted selectors": len(snapshot.index(pod_index.PodIndex)._counted),
             "label keys": len(snapshot.label_values),
             "label values": sum(len(label.values) for label in snapshot.label_values.values()),
@@ -138,6 +135,11 @@ class Soak:
             "decisions": len(service.scheduler.decisions),
             "handlers to be told again": sum(not one.idle for one in _listeners(service)),
         }
+
+
+def _shared(service: Service) -> list[sharing.Sharing]:
+    transforms = [getattr(informer.transform, "__self__", None) for informer in service.factory.informers]
+    return [each for each in transforms if isinstance(each, sharing.Sharing)]
 
 
 def _listeners(service: Service) -> list[Listener[Any]]:
@@ -173,6 +175,7 @@ def assert_bounded(sample: Sample, waiting: int = 0) -> None:
     assert sizes["label keys"] <= snapshot_module.MAX_LABELS + 8
     assert sizes["label values"] <= 4 * (4 * sizes["rows"] + 1024)
     assert sizes["taint sets"] <= 2 * sizes["nodes"] + 64
+    assert 0 < sizes["shared parts"] <= sharing.MAX_PARTS + 1
     assert sizes["resources"] <= 2 * (sizes["resources of nodes"] + 4) + snapshot_module.SPARE_RESOURCES
     assert sizes["pods left alone"] == sizes["handlers to be told again"] == 0
 
@@ -279,13 +282,13 @@ def describe(soak: Soak, seconds: float) -> str:
         f" fails from {BLOCKS_PER_POD:.0f} block or {BYTES_PER_POD:.0f} bytes on.",
         "",
         "| changes | hours | live pods | MiB resident | MiB held | blocks | kept shapes | counted selectors"
-        " | shared parts | label keys | |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|:---|",
+        " | label keys | |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|:---|",
     ]
     lines += [
         f"| {sample.events:,} | {sample.seconds / 3600:.2f} | {sample.live_pods:,} | {sample.resident:.0f}"
         f" | {sample.held:.0f} | {sample.blocks:,} | {sample.sizes['kept shapes']}"
-        f" | {sample.sizes['counted selectors']} | {sample.sizes['shared parts']:,} | {sample.sizes['label keys']}"
+        f" | {sample.sizes['counted selectors']} | {sample.sizes['label keys']}"
         f" | {'█' * round(40 * sample.resident / highest)} |"
         for sample in samples[1::2]
     ]
