@@ -87,10 +87,22 @@ class SchedulerCache:
         info = self.snapshot.shapes.pod_info(pod)
         known = self.pods.get(info.uid)
         if known is not None:
+            if known.assumed and known.node_name == pod.spec.node_name and info.is_like(known.info):
+                self._confirm(known, info)
+                return
             if known.assumed and known.node_name != pod.spec.node_name:
                 self.corrections += 1
             self._take(known)
         self._put(PodState(info, pod.spec.node_name))
+
+    def _confirm(self, state: PodState, info: PodInfo) -> None:
+        """The pod is where and what it was assumed to be: its node does not change by it."""
+        node = self.nodes[state.node_name]
+        node.replace_pod(info)
+        self.pods[info.uid] = PodState(info, state.node_name)
+        self.assumed.discard(info.uid)
+        if node.row >= 0:
+            self.snapshot.pod_confirmed(node, state.info, info)
 
     def update_pod(self, pod: Pod) -> None:
         """An assigned pod changed. An update of a pod that was never seen is an addition."""

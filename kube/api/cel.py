@@ -26,16 +26,18 @@ from kube.api.cel_functions import (
     declarations,
     evaluated_types,
     from_nanos,
-    plain_message,
     version,
 )
-from kube.api.cel_source import Source, read_source, simple_selector
+from kube.api.cel_source import RENAMED, Source, read_source, simple_selector
+from kube.api.cel_texts import map_insertion, plain_message
 
 #: domain -> name -> value
 Values = Mapping[str, Mapping[str, Any]]
 
 NOT_INSTALLED = "needs the CEL library, which is not installed: pip install 'podium[dra]'"
-_EXTENSIONS = ("sets", "lists", "two-var-comprehensions", "bindings", "optional", "strings")
+_EXTENSIONS = ("sets", "lists", "bindings", "optional", "strings")
+#: macros, gone once an expression is checked
+_COMPREHENSIONS = "two-var-comprehensions"
 _KEY_NOT_FOUND = re.compile(r'^NOT_FOUND: Key not found in map : "?(.*?)"?$', re.DOTALL)
 #: CELSelectorExpressionMaxLength
 MAX_LENGTH = 10 * 1024
@@ -77,7 +79,9 @@ class Selector:
             self._answer = simple_selector(expression)
             self.compile_error = "" if self._answer else NOT_INSTALLED
         except RuntimeError as error:
-            text = plain_message(str(error)).replace("'written'", "'string'")
+            text = plain_message(str(error))
+            for name, known in RENAMED.items():
+                text = text.replace(f"'{name}'", f"'{known}'")
             self.compile_error = f"compilation failed: {text}"
 
     def _compile(self) -> None:
@@ -199,21 +203,23 @@ def _runtime_error(text: str) -> str:
 @functools.cache
 def _checker() -> Any:
     """Knows the types of Kubernetes' values. Raises ImportError where the library is not installed."""
-    return _environment(checked_types)
+    return _environment(checked_types, (*_EXTENSIONS, _COMPREHENSIONS), lambda cel: [])
 
 
 @functools.cache
 def _evaluator() -> Any:
     """Knows what these values are made of."""
-    return _environment(evaluated_types)
+    return _environment(evaluated_types, _EXTENSIONS, lambda cel: [map_insertion(cel)])
 
 
-def _environment(make_types: Callable[[Any], Types]) -> Any:
+def _environment(
+    make_types: Callable[[Any], Types], extensions: tuple[str, ...], more: Callable[[Any], list[Any]]
+) -> Any:
     from cel_expr_python import cel  # type: ignore[import-untyped]
 
     t = cel.Type
     types = make_types(t)
-    config = "name: dra\nextensions:\n" + "".join(f"- name: {name}\n" for name in _EXTENSIONS)
+    config = "name: dra\nextensions:\n" + "".join(f"- name: {name}\n" for name in extensions)
     values, amounts = t.Map(t.STRING, t.Map(t.STRING, t.DYN)), t.Map(t.STRING, t.Map(t.STRING, types.quantity))
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml(config),
@@ -225,5 +231,5 @@ def _environment(make_types: Callable[[Any], Types]) -> Any:
             "published.attributes": values,
             "published.capacity": amounts,
         },
-        functions=declarations(cel, types),
+        functions=[*declarations(cel, types), *more(cel)],
     )

@@ -228,6 +228,10 @@ def _scanned(args: list[_Shape]) -> _Estimate:
     return one.size * (1 + (_traversal(one.element.size) if one.element.size > 1 else 0)), one.element
 
 
+def _position(args: list[_Shape]) -> _Estimate:
+    return _scanned(args)[0], _SCALAR
+
+
 def _sets(args: list[_Shape]) -> _Estimate:
     return args[0].size * args[1].size, _SCALAR
 
@@ -264,7 +268,7 @@ _FUNCTIONS: dict[str, Callable[[list[_Shape]], _Estimate]] = {
     "split": _split,
     "join": _joined,
     "format": lambda args: (_traversal(args[0].size), _UNKNOWN),
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _scanned),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "positionOf", "lastPositionOf"), _position),
     **dict.fromkeys(("sets.contains", "sets.equivalent", "sets.intersects"), _sets),
     **dict.fromkeys(("flatten", "distinct", "sort", "reverse", "slice"), _whole),
     "lists.range": lambda args: (1, _Shape(args[0].number, _SCALAR)),

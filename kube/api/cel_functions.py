@@ -8,32 +8,17 @@ The DRA environment of Kubernetes also has `format`, which returns optional valu
 types of an authorizer, for which it has no variable; both are left out.
 """
 
-import functools
-import itertools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kube.api import addresses, quantity, semver
+from kube.api.cel_overloads import Functions, Overload, declared, function, member
+from kube.api.cel_texts import text_functions
 from kube.api.urls import parse_url
 
-#: an escape, a character class, or what opens a group that would be captured
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P<\w+>", re.DOTALL)
-_STATUS = re.compile(r"^[A-Z_]+: ")
 #: Not UTF-8, so no bytes that come from a text look like these.
 _QUANTITY, _SEMVER, _URL, _IP, _CIDR = (b"\xff%s " % name for name in (b"quantity", b"semver", b"url", b"ip", b"cidr"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Overload:
-    """One signature of a function."""
-
-    id: str
-    is_member: bool
-    parameters: list[Any]
-    returned: Any
-    call: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,158 +47,122 @@ def declarations(cel: Any, types: Types) -> list[Any]:
     """The functions, as the library wants them declared."""
     t = cel.Type
     return [
-        _declared(cel, name, overloads)
-        for functions in (_amounts(t, types), _versions(t, types), _addresses(t, types), _texts(t, types))
+        declared(cel, name, overloads)
+        for functions in (
+            _amounts(t, types),
+            _versions(t, types),
+            _addresses(t, types),
+            _urls(t, types),
+            text_functions(t),
+        )
         for name, overloads in functions.items()
     ]
 
 
-def _declared(cel: Any, name: str, overloads: list[_Overload]) -> Any:
-    by_signature: dict[tuple[Any, ...], _Overload] = {}
-    for each in overloads:
-        # Where all of Kubernetes' types are bytes the first stands for all; the implementations look at the tag.
-        by_signature.setdefault((each.is_member, *(p.name() for p in each.parameters)), each)
-    return cel.FunctionDecl(
-        name,
-        [
-            cel.Overload(o.id, return_type=o.returned, parameters=o.parameters, is_member=o.is_member, impl=o.call)
-            for o in by_signature.values()
-        ],
-    )
-
-
-def _function(name: str, parameters: list[Any], returned: Any, call: Callable[..., Any]) -> _Overload:
-    return _Overload(name, False, parameters, returned, call)
-
-
-def _member(name: str, parameters: list[Any], returned: Any, call: Callable[..., Any]) -> _Overload:
-    return _Overload(name, True, parameters, returned, call)
-
-
-_Functions = dict[str, list[_Overload]]
-
-
-def _amounts(t: Any, types: Types) -> _Functions:
+def _amounts(t: Any, types: Types) -> Functions:
     value, text, number, yes_no = types.quantity, t.STRING, t.INT, t.BOOL
     return {
-        "quantity": [_function("string_to_quantity", [text], value, lambda q: from_nanos(quantity.nanos(q)))],
-        "isQuantity": [_function("is_quantity_string", [text], yes_no, lambda q: _succeeds(quantity.nanos, q))],
+        "quantity": [function("string_to_quantity", [text], value, lambda q: from_nanos(quantity.nanos(q)))],
+        "isQuantity": [function("is_quantity_string", [text], yes_no, lambda q: _succeeds(quantity.nanos, q))],
         # A plain function in Kubernetes as well, although its documentation writes it as a member.
-        "sign": [_function("quantity_sign", [value], number, lambda q: _sign(_nanos(q)))],
-        "isInteger": [_member("quantity_is_integer", [value], yes_no, lambda q: _is_integer(_nanos(q)))],
-        "asInteger": [_member("quantity_as_integer", [value], number, _as_integer)],
+        "sign": [function("quantity_sign", [value], number, lambda q: _sign(_nanos(q)))],
+        "isInteger": [member("quantity_is_integer", [value], yes_no, lambda q: _is_integer(_nanos(q)))],
+        "asInteger": [member("quantity_as_integer", [value], number, _as_integer)],
         "asApproximateFloat": [
-            _member("quantity_get_float", [value], t.DOUBLE, lambda q: _nanos(q) / quantity.NANOS),
+            member("quantity_get_float", [value], t.DOUBLE, lambda q: _nanos(q) / quantity.NANOS),
         ],
         "add": [
-            _member("quantity_add", [value, value], value, lambda a, b: from_nanos(_nanos(a) + _nanos(b))),
-            _member(
-                "quantity_add_int", [value, number], value, lambda a, n: from_nanos(_nanos(a) + n * quantity.NANOS)
-            ),
+            member("quantity_add", [value, value], value, lambda a, b: from_nanos(_nanos(a) + _nanos(b))),
+            member("quantity_add_int", [value, number], value, lambda a, n: from_nanos(_nanos(a) + n * quantity.NANOS)),
         ],
         "sub": [
-            _member("quantity_sub", [value, value], value, lambda a, b: from_nanos(_nanos(a) - _nanos(b))),
-            _member(
-                "quantity_sub_int", [value, number], value, lambda a, n: from_nanos(_nanos(a) - n * quantity.NANOS)
-            ),
+            member("quantity_sub", [value, value], value, lambda a, b: from_nanos(_nanos(a) - _nanos(b))),
+            member("quantity_sub_int", [value, number], value, lambda a, n: from_nanos(_nanos(a) - n * quantity.NANOS)),
         ],
     }
 
 
-def _versions(t: Any, types: Types) -> _Functions:
+def _versions(t: Any, types: Types) -> Functions:
     value, text, number, yes_no = types.semver, t.STRING, t.INT, t.BOOL
     return {
         "semver": [
-            _function("string_to_semver", [text], value, version),
-            _function("string_bool_to_semver", [text, yes_no], value, lambda v, tidy: version(_tidied(v, tidy))),
+            function("string_to_semver", [text], value, version),
+            function("string_bool_to_semver", [text, yes_no], value, lambda v, tidy: version(_tidied(v, tidy))),
         ],
         "isSemver": [
-            _function("is_semver_string", [text], yes_no, lambda v: _succeeds(semver.parse, v)),
-            _function(
+            function("is_semver_string", [text], yes_no, lambda v: _succeeds(semver.parse, v)),
+            function(
                 "is_semver_string_bool",
                 [text, yes_no],
                 yes_no,
                 lambda v, tidy: _succeeds(lambda each: semver.parse(_tidied(each, tidy)), v),
             ),
         ],
-        "major": [_member("semver_major", [value], number, lambda v: _parsed_version(v).major)],
-        "minor": [_member("semver_minor", [value], number, lambda v: _parsed_version(v).minor)],
-        "patch": [_member("semver_patch", [value], number, lambda v: _parsed_version(v).patch)],
+        "major": [member("semver_major", [value], number, lambda v: _parsed_version(v).major)],
+        "minor": [member("semver_minor", [value], number, lambda v: _parsed_version(v).minor)],
+        "patch": [member("semver_patch", [value], number, lambda v: _parsed_version(v).patch)],
         "compareTo": _for_both(types, "compare_to", number, _compare),
         "isGreaterThan": _for_both(types, "is_greater_than", yes_no, lambda a, b: _compare(a, b) > 0),
         "isLessThan": _for_both(types, "is_less_than", yes_no, lambda a, b: _compare(a, b) < 0),
     }
 
 
-def _for_both(types: Types, name: str, returned: Any, call: Callable[[bytes, bytes], Any]) -> list[_Overload]:
+def _for_both(types: Types, name: str, returned: Any, call: Callable[[bytes, bytes], Any]) -> list[Overload]:
     return [
-        _member(f"quantity_{name}", [types.quantity] * 2, returned, call),
-        _member(f"semver_{name}", [types.semver] * 2, returned, call),
+        member(f"quantity_{name}", [types.quantity] * 2, returned, call),
+        member(f"semver_{name}", [types.semver] * 2, returned, call),
     ]
 
 
-def _addresses(t: Any, types: Types) -> _Functions:
+def _addresses(t: Any, types: Types) -> Functions:
     text, number, yes_no, ip, cidr = t.STRING, t.INT, t.BOOL, types.ip, types.cidr
     return {
         "ip": [
-            _function("string_to_ip", [text], ip, lambda s: _from_address(addresses.parse_address(s))),
-            _member("cidr_ip", [cidr], ip, lambda c: _from_address(_cidr(c)[0])),
+            function("string_to_ip", [text], ip, lambda s: _from_address(addresses.parse_address(s))),
+            member("cidr_ip", [cidr], ip, lambda c: _from_address(_cidr(c)[0])),
         ],
-        "isIP": [_function("is_ip", [text], yes_no, lambda s: _succeeds(addresses.parse_address, s))],
-        "ip.isCanonical": [
-            _function("ip_is_canonical", [text], yes_no, lambda s: str(addresses.parse_address(s)) == s)
-        ],
-        "family": [_member("ip_family", [ip], number, lambda a: _address(a).version)],
+        "isIP": [function("is_ip", [text], yes_no, lambda s: _succeeds(addresses.parse_address, s))],
+        "ip.isCanonical": [function("ip_is_canonical", [text], yes_no, lambda s: str(addresses.parse_address(s)) == s)],
+        "family": [member("ip_family", [ip], number, lambda a: _address(a).version)],
         **{
-            name: [_member(f"ip_{name}", [ip], yes_no, lambda a, test=test: test(_address(a)))]
+            name: [member(f"ip_{name}", [ip], yes_no, lambda a, test=test: test(_address(a)))]
             for name, test in _ADDRESS_TESTS.items()
         },
-        "cidr": [_function("string_to_cidr", [text], cidr, lambda s: _from_cidr(_parsed_cidr(s)))],
-        "isCIDR": [_function("is_cidr", [text], yes_no, lambda s: _succeeds(addresses.parse_cidr, s))],
+        "cidr": [function("string_to_cidr", [text], cidr, lambda s: _from_cidr(_parsed_cidr(s)))],
+        "isCIDR": [function("is_cidr", [text], yes_no, lambda s: _succeeds(addresses.parse_cidr, s))],
         "containsIP": [
-            _member("cidr_contains_ip_string", [cidr, text], yes_no, _contains_ip),
-            _member("cidr_contains_ip_ip", [cidr, ip], yes_no, _contains_ip),
+            member("cidr_contains_ip_string", [cidr, text], yes_no, _contains_ip),
+            member("cidr_contains_ip_ip", [cidr, ip], yes_no, _contains_ip),
         ],
         "containsCIDR": [
-            _member("cidr_contains_cidr_string", [cidr, text], yes_no, _contains_cidr),
-            _member("cidr_contains_cidr", [cidr, cidr], yes_no, _contains_cidr),
+            member("cidr_contains_cidr_string", [cidr, text], yes_no, _contains_cidr),
+            member("cidr_contains_cidr", [cidr, cidr], yes_no, _contains_cidr),
         ],
-        "prefixLength": [_member("cidr_prefix_length", [cidr], number, lambda c: _cidr(c)[1])],
-        "masked": [_member("cidr_masked", [cidr], cidr, _masked)],
+        "prefixLength": [member("cidr_prefix_length", [cidr], number, lambda c: _cidr(c)[1])],
+        "masked": [member("cidr_masked", [cidr], cidr, _masked)],
         # What string() is given (`kube.api.cel_source` puts it there), since the library's own cannot be added to.
         "written": [
-            _function("written_ip", [ip], text, _written),
-            _function("written_cidr", [cidr], text, _written),
+            function("written_ip", [ip], text, _written),
+            function("written_cidr", [cidr], text, _written),
             *(
-                _function(f"written_{kind.name().lower()}", [kind], kind, _written)
+                function(f"written_{kind.name().lower()}", [kind], kind, _written)
                 for kind in (text, number, yes_no, t.UINT, t.DOUBLE, t.BYTES, t.TIMESTAMP, t.DURATION)
             ),
         ],
     }
 
 
-def _texts(t: Any, types: Types) -> _Functions:
-    text, number, yes_no, url = t.STRING, t.INT, t.BOOL, types.url
+def _urls(t: Any, types: Types) -> Functions:
+    text, yes_no, url = t.STRING, t.BOOL, types.url
     return {
-        "find": [_member("string_find", [text, text], text, lambda s, pattern: next(iter(_found(s, pattern)), ""))],
-        "findAll": [
-            _member("string_find_all", [text, text], t.List(text), _found),
-            _member("string_find_all_int", [text, text, number], t.List(text), _found),
-        ],
-        "isSorted": [
-            _member("list_is_sorted", [t.LIST], yes_no, lambda v: all(a <= b for a, b in itertools.pairwise(v)))
-        ],
-        "sum": [_member("list_sum", [t.LIST], t.DYN, sum)],
-        "min": [_member("list_min", [t.LIST], t.DYN, min)],
-        "max": [_member("list_max", [t.LIST], t.DYN, max)],
-        "url": [_function("string_to_url", [text], url, _from_url)],
-        "isURL": [_function("is_url_string", [text], yes_no, lambda s: _succeeds(parse_url, s))],
-        "getScheme": [_member("url_get_scheme", [url], text, lambda u: _parsed_url(u).scheme)],
-        "getHost": [_member("url_get_host", [url], text, lambda u: _parsed_url(u).host)],
-        "getHostname": [_member("url_get_hostname", [url], text, lambda u: _parsed_url(u).hostname)],
-        "getPort": [_member("url_get_port", [url], text, lambda u: _parsed_url(u).port)],
-        "getEscapedPath": [_member("url_get_escaped_path", [url], text, lambda u: _parsed_url(u).escaped_path)],
-        "getQuery": [_member("url_get_query", [url], t.Map(text, t.List(text)), lambda u: _parsed_url(u).query)],
+        "url": [function("string_to_url", [text], url, _from_url)],
+        "isURL": [function("is_url_string", [text], yes_no, lambda s: _succeeds(parse_url, s))],
+        "getScheme": [member("url_get_scheme", [url], text, lambda u: _parsed_url(u).scheme)],
+        "getHost": [member("url_get_host", [url], text, lambda u: _parsed_url(u).host)],
+        "getHostname": [member("url_get_hostname", [url], text, lambda u: _parsed_url(u).hostname)],
+        "getPort": [member("url_get_port", [url], text, lambda u: _parsed_url(u).port)],
+        "getEscapedPath": [member("url_get_escaped_path", [url], text, lambda u: _parsed_url(u).escaped_path)],
+        "getQuery": [member("url_get_query", [url], t.Map(text, t.List(text)), lambda u: _parsed_url(u).query)],
     }
 
 
@@ -345,30 +294,3 @@ def _from_url(text: str) -> bytes:
 
 def _parsed_url(value: bytes) -> Any:
     return parse_url(_untagged(value, _URL))
-
-
-# --- regular expressions -----------------------------------------------------------------------------------------
-
-
-def _found(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Whole matches, by the library's own RE2: a selector cannot make it take long."""
-    bare = _GROUP.sub(lambda part: "(?:" if part[0].startswith("(") else part[0], pattern)
-    result = _extract_all().eval(data={"text": text, "pattern": bare})
-    if result.type().name() == "ERROR":
-        raise ValueError(f"illegal regex: {plain_message(str(result.value()))}")
-    found: list[str] = result.plain_value()
-    return found if limit < 0 else found[:limit]
-
-
-@functools.cache
-def _extract_all() -> Any:
-    from cel_expr_python import cel  # type: ignore[import-untyped]
-
-    config = cel.NewEnvConfigFromYaml("name: regex\nextensions:\n- name: optional\n- name: regex\n")
-    texts = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
-    return cel.NewEnv(config=config, variables=texts).compile("regex.extractAll(text, pattern)")
-
-
-def plain_message(text: str) -> str:
-    """The library's message without its status codes."""
-    return _STATUS.sub("", text.removesuffix(" [INVALID_ARGUMENT]"))

@@ -19,6 +19,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+#: what the library has for texts only, and what has it for lists as well
+_POSITIONS = {"indexOf": "positionOf", "lastIndexOf": "lastPositionOf"}
+#: what the library is told -> what was written, for its messages
+RENAMED = {"written": "string"} | {ours: theirs for theirs, ours in _POSITIONS.items()}
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 _MAPS = ("attributes", "capacity")
 
@@ -56,6 +60,9 @@ def read_source(expression: str) -> Source:
     for i, token in enumerate(solid):
         if token.text == "device" and (i == 0 or solid[i - 1].text != ".") and _field(solid, i) in _FIELDS:
             _rewrite(solid, i)
+    for i, token in enumerate(solid):
+        if token.text in _POSITIONS and i and solid[i - 1].text == ".":
+            token.text = _POSITIONS[token.text]
     if any(token.text in ("ip", "cidr") for token in solid):
         _write_addresses(solid)
     text = "".join(token.text for token in tokens)

@@ -23,6 +23,7 @@ from scheduler.snapshot.node_info import NodeInfo
 
 CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 INVALID_POOLS = unresolvable("invalid resource pools were encountered")
+REFUSALS = (CANNOT_ALLOCATE, INVALID_POOLS)
 #: the best alternative of a request counts this much, each further one less
 FIRST_CHOICE = 8
 
@@ -59,7 +60,8 @@ class Answers:
         self._fits = np.zeros(0, np.bool_)
         self._scores = np.zeros(0)
         self._solutions: dict[int, Solution] = {}
-        self._refusals: dict[int, Status] = {}
+        #: of rows that have none: which of REFUSALS says why
+        self._why = np.zeros(0, np.intp)
         self._errors: dict[int, AllocationError] = {}
 
     def ask(self, rows: Codes, timeout: float) -> Mask:
@@ -79,13 +81,13 @@ class Answers:
             self._asked_at = np.concatenate([self._asked_at, np.full(missing, -1, np.int64)])
             self._fits = np.concatenate([self._fits, np.zeros(missing, np.bool_)])
             self._scores = np.concatenate([self._scores, np.zeros(missing)])
+            self._why = np.concatenate([self._why, np.zeros(missing, np.intp)])
 
     def _search(self, row: int, timeout: float) -> None:
         info = self._manager.node(row)
         pools = self._manager.pools(info)
         self._solutions.pop(row, None)
         self._errors.pop(row, None)
-        self._refusals.pop(row, None)
         solution = None
         manager = self._manager
         try:
@@ -103,7 +105,7 @@ class Answers:
             self._errors[row] = AllocationError(error.text, error.claim)
         self._fits[row] = solution is not None
         if solution is None:
-            self._refusals[row] = INVALID_POOLS if any(pool.invalid for pool in pools) else CANNOT_ALLOCATE
+            self._why[row] = any(pool.invalid for pool in pools)
             return
         self._solutions[row] = solution
         self._scores[row] = self._score(solution) if self._chooses else 0.0
@@ -132,7 +134,12 @@ class Answers:
 
     def refusal(self, row: int) -> Status:
         """Why the row does not fit."""
-        return self._refusals[row]
+        return REFUSALS[self._why[row]]
+
+    def refusals(self, rows: Codes) -> Codes:
+        """`(len(rows),)` which of REFUSALS it is, of rows that do not fit."""
+        found: Codes = self._why[rows]
+        return found
 
     def solution(self, row: int) -> Solution | None:
         """How the row fits."""

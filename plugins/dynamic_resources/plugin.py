@@ -38,6 +38,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
     max_normalize,
 )
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
@@ -205,6 +206,14 @@ class DynamicResources(
             return None if devices is None else devices.refusal(node)
         except FilterTimeoutError as late:
             return error(str(late))
+
+    def refusals(self, state: CycleState, pod: Pod, nodes: Nodes) -> Refusals:
+        """Why these nodes were refused: mostly known since the filter was asked."""
+        devices = self._devices(state)
+        known = devices.refusals(nodes) if devices is not None else None
+        if known is None:
+            return super().refusals(state, pod, nodes)
+        return Refusals(tuple(status.by(self.name) for status in known.statuses), known.which)
 
     def _devices(self, state: CycleState) -> DevicesState | None:
         devices: DevicesState | None = state.read(self.name)

@@ -16,12 +16,13 @@ from kube.api.codec import encode
 from kube.api.core import Pod
 from kube.api.node_affinity import match_node_selector
 from kube.api.resource import FINALIZER, AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from plugins.dynamic_resources.answers import FIRST_CHOICE, Answers
+from plugins.dynamic_resources.answers import FIRST_CHOICE, REFUSALS, Answers
 from plugins.dynamic_resources.extended import IN_MEMORY_NAME, Mappings, in_memory_claim, requests_and_mappings
 from plugins.dynamic_resources.manager import Manager
 from plugins.dynamic_resources.plan import AllocationError
 from plugins.dynamic_resources.pod_claims import claim_id, is_reserved_for
 from plugins.dynamic_resources.results import allocation_document, allocation_results
+from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
@@ -197,6 +198,15 @@ class DevicesState:
             if not fits[0]:
                 return answers.refusal(node.row)
         return None if self._is_available(node) else NOT_AVAILABLE
+
+    def refusals(self, nodes: Nodes) -> Refusals | None:
+        """Of nodes that were all refused by the filter; None where they must be asked one by one."""
+        answers = self.variant(frozenset()).answers if self.extended is None else None
+        if answers is None or len(self.to_allocate) < len(self.claims):
+            return None
+        rows = nodes.rows if nodes.rows is not None else np.arange(nodes.size)
+        which, told = np.unique(answers.refusals(rows), return_inverse=True)
+        return Refusals(tuple(REFUSALS[i] for i in which.tolist()), told)
 
     def _is_available(self, node: NodeInfo) -> bool:
         available = True

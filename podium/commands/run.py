@@ -24,9 +24,10 @@ from podium.run_options import RunOptions
 from podium.running import UnusableServerError, run_loop
 from podium.serving.access import Access, Ages
 from podium.serving.client_metrics import ClientMetrics
-from podium.serving.guard import ClientCAs, Guard
+from podium.serving.guard import Guard
 from podium.serving.more_metrics import register
 from podium.serving.process import Process
+from podium.serving.trust import FrontProxy, TrustSource
 from podium.wiring import Options, Service
 from scheduler.metrics import Metrics
 
@@ -128,8 +129,18 @@ async def _guard(args: argparse.Namespace, options: RunOptions, client: Client, 
         return await stack.enter_async_context(Client(credentials, qps=-1, burst=0))
 
     tokens, paths = await asking(args.authentication_kubeconfig), await asking(args.authorization_kubeconfig)
-    file = Path(args.client_ca_file) if args.client_ca_file else None
-    cas = ClientCAs(file, None if args.authentication_skip_lookup else tokens)
+    source = TrustSource(
+        None if args.authentication_skip_lookup else tokens,
+        Path(args.client_ca_file) if args.client_ca_file else None,
+        Path(args.requestheader_client_ca_file) if args.requestheader_client_ca_file else None,
+        FrontProxy(
+            names=args.requestheader_allowed_names,
+            username_headers=args.requestheader_username_headers,
+            uid_headers=args.requestheader_uid_headers,
+            group_headers=args.requestheader_group_headers,
+            extra_prefixes=args.requestheader_extra_headers_prefix,
+        ),
+    )
     ages = Ages(
         args.authentication_token_webhook_cache_ttl,
         args.authorization_webhook_cache_authorized_ttl,
@@ -137,7 +148,7 @@ async def _guard(args: argparse.Namespace, options: RunOptions, client: Client, 
     )
     access = Access(tokens, paths, asyncio.get_running_loop().time, ages)
     tolerate = args.authentication_tolerate_lookup_failure
-    return await Guard.build(options.tls, cas, access, args.authorization_always_allow_paths, tolerate=tolerate)
+    return await Guard.build(options.tls, source, access, args.authorization_always_allow_paths, tolerate=tolerate)
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """Who asks, and whether they may: left to the API server, as every Kubernetes component leaves it.
 
-A bearer token is shown to a TokenReview; a client certificate was verified in the TLS handshake; whoever shows nothing
-is anonymous. Then a SubjectAccessReview is asked about the path. Answers are remembered for ten seconds, tokens only
-by their hash. Owner: the Guard of a secure endpoint.
+A bearer token is shown to a TokenReview; certificates are the business of `trust`; whoever shows nothing is anonymous.
+Then a SubjectAccessReview is asked about the path. Answers are remembered for ten seconds, tokens only by their hash.
+Owner: the Guard of a secure endpoint.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ BOUND = 1_024
 REVIEW_TIMEOUT = 10.0
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -45,7 +46,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +141,6 @@ class Access:
             log.warning("%s", line)
             raise ReviewError(line) from problem
         return status if isinstance(status, dict) else {}
-
-
-def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
-    """The user of a verified client certificate: its common name, and its organizations as groups."""
-    parts = [pair for relative in certificate.get("subject", ()) for pair in relative]
-    names = [value for kind, value in parts if kind == "commonName"]
-    groups = [value for kind, value in parts if kind == "organizationName"]
-    return User(names[-1], (*groups, AUTHENTICATED)) if names else None
 
 
 def _user(said: Mapping[str, Any]) -> User:

@@ -7,8 +7,10 @@ written to a disk or a log.
 from __future__ import annotations
 
 import datetime
+import functools
 import logging
 import os
+import re
 import socket
 import ssl
 import tempfile
@@ -42,6 +44,8 @@ CIPHER_SUITES = {
     "TLS_AES_256_GCM_SHA384": "",
     "TLS_CHACHA20_POLY1305_SHA256": "",
 }
+
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class CertificateError(Exception):
@@ -119,6 +123,8 @@ class ServingCertificate:
             context.set_ciphers(":".join(names))
         # Asked for and not required: tokens are the other way to say who one is.
         context.verify_mode = ssl.CERT_OPTIONAL
+        # Each certificate of the bundle is trusted for itself, as in Go, also one that another has signed.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         return context
 
 
@@ -135,6 +141,18 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def certificates_of(bundle: bytes) -> frozenset[bytes]:
+    """Those of a PEM bundle, as DER. Raises CertificateError where there is something else in it, or nothing."""
+    try:
+        found = frozenset(map(ssl.PEM_cert_to_DER_cert, _PEM.findall(bundle.decode("ascii"))))
+    except ValueError as error:
+        raise CertificateError(f"client CA bundle: expected PEM certificates: {error}") from error
+    if bundle.strip() and not found:
+        raise CertificateError("client CA bundle: expected PEM certificates, found none")
+    return found
 
 
 def _made(hosts: Iterable[str]) -> tuple[bytes, bytes]:

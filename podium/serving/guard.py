@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from kube.client.errors import ApiError
-from kube.client.rest import Client
-from podium.serving.access import ANONYMOUS, Access, ReviewError, User, user_of_certificate
-from podium.serving.certificates import CertificateError, ServingCertificate, TlsSettings, read
+from podium.serving.access import ANONYMOUS, Access, ReviewError, User
+from podium.serving.certificates import CertificateError, ServingCertificate, TlsSettings
+from podium.serving.trust import Issuers, Trust, TrustSource
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +31,6 @@ REFRESH_PERIOD = 60.0
 ALWAYS_ALLOW = ("/healthz", "/readyz", "/livez")
 #: HTTP method -> the verb that RBAC knows
 _VERBS = {"HEAD": "get"}
-_AUTHENTICATION = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 
 def limits(most: int = MAX_IN_FLIGHT, seconds: float = REQUEST_TIMEOUT) -> Middleware:
@@ -58,61 +54,54 @@ def limits(most: int = MAX_IN_FLIGHT, seconds: float = REQUEST_TIMEOUT) -> Middl
     return limit
 
 
-class ClientCAs:
-    """The CAs of client certificates: a file, or what the cluster tells its extension servers. Owner: a Guard."""
-
-    def __init__(self, file: Path | None, client: Client | None) -> None:
-        self._file = file
-        self._client = client
-        self._last = b""
-
-    async def read(self, *, tolerate: bool) -> bytes:
-        """As they are now. What cannot be looked up leaves those from before, or is a CertificateError."""
-        if self._file is not None:
-            return read(self._file)
-        if self._client is None:
-            return b""
-        try:
-            document = msgspec.json.decode(await self._client.get_raw(_AUTHENTICATION))
-            self._last = str((document.get("data") or {}).get("client-ca-file", "")).encode()
-        except ApiError as problem:
-            if not tolerate:
-                raise CertificateError(f"client CAs of the cluster: {problem}") from problem
-            log.warning("client CAs of the cluster: %s; client certificates cannot be verified", problem)
-        return self._last
-
-
 class Guard:
     """Lets in whom the API server lets in. Build with `Guard.build`; run `keep_fresh` beside the server."""
 
     def __init__(
         self,
         certificate: ServingCertificate,
-        cas: ClientCAs,
+        source: TrustSource,
+        trust: Trust,
         access: Access,
         always_allow: Collection[str] = ALWAYS_ALLOW,
     ) -> None:
         self.certificate = certificate
-        self._cas = cas
+        self._source = source
+        self._trust = trust
+        self._issuers = Issuers()
         self._access = access
         self._always_allow = frozenset(path for path in always_allow if not path.endswith("*"))
         self._prefixes = tuple(path[:-1] for path in always_allow if path.endswith("*"))
 
     @classmethod
     async def build(
-        cls, settings: TlsSettings, cas: ClientCAs, access: Access, always_allow: Collection[str], *, tolerate: bool
+        cls,
+        settings: TlsSettings,
+        source: TrustSource,
+        access: Access,
+        always_allow: Collection[str],
+        *,
+        tolerate: bool,
     ) -> Guard:
         """Raises CertificateError."""
-        return cls(ServingCertificate(settings, await cas.read(tolerate=tolerate)), cas, access, always_allow)
+        trust = await source.read(tolerate=tolerate)
+        return cls(ServingCertificate(settings, trust.bundle), source, trust, access, always_allow)
 
     async def keep_fresh(self) -> None:
         """Look for rotated certificates until cancelled."""
         while True:
             await asyncio.sleep(REFRESH_PERIOD)
-            try:
-                self.certificate.refresh(await self._cas.read(tolerate=True))
-            except CertificateError as problem:
-                log.error("%s; those from before stay in use", problem)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Use what is there now: certificate, CAs, and what is said of front proxies."""
+        try:
+            trust = await self._source.read(tolerate=True)
+            self.certificate.refresh(trust.bundle)
+        except CertificateError as problem:
+            log.error("%s; those from before stay in use", problem)
+        else:
+            self._trust = trust
 
     @property
     def middleware(self) -> Middleware:
@@ -142,9 +131,10 @@ class Guard:
         return web.Response(status=403, text=f'Forbidden: user "{user.name}" cannot {verb} path "{path}"\n')
 
     async def _user(self, request: web.Request) -> User | None:
-        certificate: Any = request.transport.get_extra_info("peercert") if request.transport is not None else None
+        connection: Any = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+        certificate = connection.getpeercert() if connection is not None else None
         if certificate:
-            known = user_of_certificate(certificate)
+            known = self._trust.user(certificate, self._issuers.of(connection), request.headers)
             if known is not None:
                 return known
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

@@ -96,6 +96,12 @@ class NodeInfo:
             self.pods_with_required_anti_affinity[pod.uid] = pod
         self._count(pod, 1)
 
+    def replace_pod(self, pod: PodInfo) -> None:
+        """Put a newer object in place of a pod that counts the same."""
+        for pods in (self.pods, self.pods_with_affinity, self.pods_with_required_anti_affinity):
+            if pod.uid in pods:
+                pods[pod.uid] = pod
+
     def remove_pod(self, pod: PodInfo) -> None:
         """Take a pod off this node; raises KeyError if it is not here."""
         counted = self.pods.pop(pod.uid)

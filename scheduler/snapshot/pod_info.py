@@ -244,6 +244,20 @@ class PodInfo:
             self.requests = requests
             self.non_zero_cpu, self.non_zero_memory = pod_requests.non_zero_requests(self.pod, assigned=True)
 
+    def is_like(self, other: PodInfo) -> bool:
+        """Whether the two are the same to whoever counts pods on nodes; conditions and versions are not looked at."""
+        pod, theirs = self.pod, other.pod
+        return (
+            self.shape is other.shape
+            and self.requests == other.requests
+            and self.priority == other.priority
+            and self.pvc_keys == other.pvc_keys
+            and self.terminating == other.terminating
+            and pod.status.phase == theirs.status.phase
+            and pod.status.start_time == theirs.status.start_time
+            and pod.metadata.annotations == theirs.metadata.annotations
+        )
+
     @property
     def terminating(self) -> bool:
         """Being deleted."""

@@ -55,11 +55,12 @@ class PodiumProcess:
 
     async def _ready(self) -> bool:
         try:
-            return (await self._get("/readyz"))[0] == 200
+            return (await self.page("/readyz"))[0] == 200
         except aiohttp.ClientError:
             return False
 
-    async def _get(self, path: str) -> tuple[int, str]:
+    async def page(self, path: str) -> tuple[int, str]:
+        """What the plain port answers."""
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session,
             session.get(f"http://127.0.0.1:{self.port}{path}") as answer,
@@ -94,7 +95,7 @@ class PodiumProcess:
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name with these labels."""
-        _, text = await self._get("/metrics")
+        _, text = await self.page("/metrics")
         return sum(
             sample.value
             for family in text_string_to_metric_families(text)

@@ -158,3 +158,19 @@ async def test_devices_and_gangs_go_through_the_real_server(plane: ControlPlane,
     (condition,) = gang["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodGroupInitiallyScheduled", "True")
     assert labelled["status"]["phase"] == "Scheduling"
+
+
+async def test_readiness_names_what_a_missing_right_keeps_away(plane: ControlPlane, tmp_path: Path) -> None:
+    """As docs/troubleshoot.md says: the page names the resource, the log has the word."""
+    (index,) = (each.values[1] for each in rules() if each.values[2]["resources"] == ["poddisruptionbudgets"])
+    podium = PodiumProcess(await apply_rbac(plane, without=("podium", index)), tmp_path / "log")
+    await podium.start(wait=False)
+    try:
+        async with asyncio.timeout(30):
+            while not refused(podium):
+                await asyncio.sleep(0.1)
+            # The others are there a moment later.
+            while await podium.page("/readyz") != (500, "not synced: poddisruptionbudgets.policy\n"):
+                await asyncio.sleep(0.1)
+    finally:
+        await podium.kill()

@@ -61,7 +61,6 @@ def test_podium_writes_only_what_a_scheduler_writes() -> None:
         ("resource.k8s.io", "resourceclaims/status", "patch"),
         ("resource.k8s.io", "resourceclaims/binding", "patch"),
         ("scheduling.k8s.io", "podgroups/status", "patch"),
-        ("scheduling.x-k8s.io", "podgroups/status", "patch"),
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
     }

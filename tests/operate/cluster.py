@@ -182,6 +182,28 @@ class Operator:
         """Run podium as a command; its output."""
         return await self._run(f"podium {words}", (sys.executable, "-m", "podium"), words, "", fails=False)
 
+    async def shell(self, lines: str) -> str:
+        """Run lines of a page as they stand there, with kubectl and podium on the path; their output."""
+        tools = self.folder / "bin"
+        if not tools.exists():
+            tools.mkdir()
+            (tools / "kubectl").symlink_to(str(KUBECTL))
+            (tools / "podium").write_text(f'#!/bin/sh\nexec {sys.executable} -m podium "$@"\n')
+            (tools / "podium").chmod(0o755)
+        path = f"{tools}:{os.environ['PATH']}"
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-euo", "pipefail", "-c", lines),
+            cwd=self.folder,
+            env={**os.environ, "PATH": path, "KUBECONFIG": str(self._kubeconfig)},
+            stdout=pipe,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said = (await asyncio.wait_for(process.communicate(), 150))[0].decode()
+        self.note(lines.rstrip("\n").replace("\n", "\n> "), said)
+        assert process.returncode == 0, said
+        return said
+
     async def _run(self, shown: str, program: tuple[str, ...], words: str, stdin: str, fails: bool) -> str:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
@@ -284,7 +306,7 @@ async def _controllers(plane: ControlPlane) -> AsyncIterator[None]:
     """The real controllers of Deployments, ReplicaSets, budgets, namespaces, and the collector of what nobody owns."""
     assert plane.binaries.kube_controller_manager is not None
     [port] = free_ports(1)
-    command = [
+    command: list[str | Path] = [
         plane.binaries.kube_controller_manager,
         f"--kubeconfig={plane.kubeconfig(ADMIN)}",
         "--leader-elect=false",

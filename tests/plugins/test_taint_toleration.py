@@ -116,7 +116,7 @@ def test_only_a_pods_own_tolerations_wake_it(uid, hint):
 
 def test_answers_are_not_kept_beyond_a_new_numbering_of_the_taint_sets(monkeypatch):
     """Sets that no node has any more are forgotten, and the rest are numbered anew: often there are as many again."""
-    monkeypatch.setattr("scheduler.snapshot.snapshot.SPARE_TAINT_SETS", 4)
+    monkeypatch.setattr("scheduler.snapshot.row_writer.SPARE_TAINT_SETS", 4)
     cluster = Cluster(TaintToleration, nodes=[make_node("n1")])
     tolerant = make_pod("web", tolerations=[equal("k", "7")])
     chance = random.Random(0)

@@ -1,4 +1,7 @@
-"""docs/gangs.md and docs/devices.md: what the pages tell one to type prints what the pages print."""
+"""docs/devices.md: what the page tells one to type prints what it prints. docs/gangs.md: its YAML is what it says.
+
+The commands of docs/gangs.md are tried by tests/podium/what_if/test_docs.py.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +39,6 @@ def typed(page: Path) -> Iterator[tuple[str, str]]:
 def words(text: str) -> str:
     """Without the line breaks that a terminal's width makes."""
     return " ".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("command", "printed"), [pytest.param(c, p, id=c[:60]) for c, p in typed(GANGS) if c.startswith("podium ")]
-)
-def test_the_examples_of_gangs_print_what_the_page_says(command: str, printed: str) -> None:
-    program = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stderr == ""
-    assert words(done.stdout) == words(printed)
 
 
 def test_the_objects_on_the_page_of_gangs_start_together(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from podium.sharing import Sharing
 from scheduler.cache import SchedulerCache
 from scheduler.framework.preemption.room import LowerPods
 from scheduler.snapshot.pod_index import PodIndex, pods_in
-from scheduler.snapshot.snapshot import MAX_LABELS, SPARE_RESOURCES, SPARE_TAINT_SETS, Snapshot
+from scheduler.snapshot.row_writer import MAX_LABELS, SPARE_RESOURCES, SPARE_TAINT_SETS
+from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import HOSTNAME, affinity, make_node, make_pod, pod_term, taint
 from tests.soak.test_soak import _empty_the_caches_of_functions
 

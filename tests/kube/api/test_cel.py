@@ -81,6 +81,12 @@ SIZE = 'device.capacity["gpu.example.com"]'
         ('"a1b2c3".findAll("[0-9]", 2) == ["1", "2"]', True),
         ('"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab".find("(a+)+$") == ""', True),
         ('"a100".matches("^a[0-9]+$")', True),
+        ('"abcab".indexOf("ab") == 0 && "abcab".indexOf("ab", 1) == 3 && "abcab".indexOf("x") == -1', True),
+        ('"abcab".lastIndexOf("ab") == 3 && "abcab".lastIndexOf("ab", 2) == 0', True),
+        ('[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2 && ["a"].indexOf("b") == -1', True),
+        ('{"a": 1}.transformMap(k, v, v + 1) == {"a": 2} && [1].transformList(i, v, v + i) == [1]', True),
+        ('{"a": 1, "b": 2}.transformMap(k, v, v > 1, [v]) == {"b": [2]}', True),
+        ('{"a": 1}.transformMapEntry(k, v, {v: k}) == {1: "a"}', True),
         # URLs
         ('isURL("https://user:pass@example.com:80/path?query=val#fragment") && isURL("/absolute-path")', True),
         ('isURL("https://a:b:c/") || isURL("../relative-path") || isURL("") || isURL("http://a b/")', False),
@@ -159,6 +165,12 @@ def test_selectors(expression: str, expected: bool) -> None:
         (
             'string([ip("::1")]) == ""',
             "CEL compile error: compilation failed: ERROR: <input>:1:15: found no matching overload for 'string'",
+        ),
+        ('"ab".indexOf("a", 5) == 0', "CEL runtime error: index out of range: 5"),
+        ('{"a": 1, "b": 1}.transformMapEntry(k, v, {v: k}) == {}', "CEL runtime error: insert failed: key 1 already"),
+        (
+            "[1].indexOf([1]) == 0",
+            "CEL compile error: compilation failed: ERROR: <input>:1:15: found no matching overload for 'indexOf'",
         ),
         ('"' + "x" * 10240 + '" == ""', "CEL compile error: too long: may not be more than 10240 bytes"),
     ],

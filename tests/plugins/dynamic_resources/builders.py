@@ -272,6 +272,11 @@ class Cluster:
             assert (status is None) == bool(outcome[i])
             if status is not None:
                 reasons[info.name] = status.message
+        refused = self.snapshot.select((~outcome).nonzero()[0])
+        if refused.size:
+            told = self.plugin.refusals(state, pod, refused)
+            assert [told.statuses[i].message for i in told.which] == [reasons[i.name] for _, i in refused.infos()]
+            assert {status.plugin for status in told.statuses} == {self.plugin.name}
         return reasons
 
     def problem(self, pod: Pod) -> str:

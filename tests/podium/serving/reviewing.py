@@ -15,10 +15,11 @@ from kube.client.rest import Client
 class Reviewer:
     """Knows some tokens, and who may get which paths."""
 
-    def __init__(self, users: dict[str, str], may: dict[str, set[str]], client_ca: str = "") -> None:
+    def __init__(self, users: dict[str, str], may: dict[str, set[str]]) -> None:
         self.users = users
         self.may = may
-        self.client_ca = client_ca
+        #: what the cluster tells its extension servers; nothing: the caller may not know
+        self.published: dict[str, str] = {}
         self.broken = False
         self.asked: list[dict[str, Any]] = []
 
@@ -38,9 +39,9 @@ class Reviewer:
         return web.json_response(body | {"status": status}, status=201)
 
     async def config_map(self, request: web.Request) -> web.Response:
-        if not self.client_ca:
+        if not self.published:
             return web.json_response({"kind": "Status", "code": 403, "message": "forbidden"}, status=403)
-        return web.json_response({"data": {"client-ca-file": self.client_ca}})
+        return web.json_response({"data": self.published})
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """The specs of the reviews of that kind."""

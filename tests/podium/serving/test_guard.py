@@ -18,8 +18,9 @@ from podium.explain.asking import NoSuchPodError, Trust, UnreachableError, _ask
 from podium.http import HttpServer
 from podium.serving.access import BOUND, Access, Ages, Remembered, User
 from podium.serving.certificates import CertificateError, ServingCertificate, TlsSettings
-from podium.serving.guard import ClientCAs, Guard, limits
+from podium.serving.guard import Guard, limits
 from podium.serving.process import Process
+from podium.serving.trust import TrustSource
 from simulator.apiserver import ApiServer
 from tests.podium.harness import podium
 from tests.podium.serving.reviewing import Reviewer, serving
@@ -65,7 +66,7 @@ async def guarded(
         service = await stack.enter_async_context(podium(api_server))
         access = Access(client, client, asyncio.get_running_loop().time, ages)
         guard = await Guard.build(
-            tls or TlsSettings(), ClientCAs(None, client), access, ("/healthz", "/livez", "/readyz"), tolerate=True
+            tls or TlsSettings(), TrustSource(client), access, ("/healthz", "/livez", "/readyz"), tolerate=True
         )
         process = Process({"v": "1"}, debug=True)
         server = await stack.enter_async_context(HttpServer(service, "127.0.0.1", 0, process, guard))
@@ -144,7 +145,7 @@ async def test_where_the_api_server_gives_no_verdict_nobody_is_let_in_and_no_tok
 async def test_a_client_certificate_of_the_clusters_ca_names_the_user(api_server: ApiServer) -> None:
     clients = trustme.CA()
     reviews = reviewer()
-    reviews.client_ca = clients.cert_pem.bytes().decode()
+    reviews.published = {"client-ca-file": clients.cert_pem.bytes().decode()}
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     clients.issue_cert("carla@example.com", common_name="carla", organization_name="ops").configure_cert(tls)
@@ -156,7 +157,7 @@ async def test_a_client_certificate_of_the_clusters_ca_names_the_user(api_server
 
 async def test_a_client_certificate_of_another_ca_gets_nowhere(api_server: ApiServer) -> None:
     reviews = reviewer()
-    reviews.client_ca = trustme.CA().cert_pem.bytes().decode()
+    reviews.published = {"client-ca-file": trustme.CA().cert_pem.bytes().decode()}
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     trustme.CA().issue_cert("m@example.com", common_name="system:admin").configure_cert(tls)

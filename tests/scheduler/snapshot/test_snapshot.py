@@ -8,7 +8,8 @@ from scheduler.cache import SchedulerCache
 from scheduler.snapshot.columns import EXACT_LIMIT, FIRST_RESOURCES, WHOLE_LIMIT
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
-from scheduler.snapshot.snapshot import SPARE_RESOURCES, SPARE_TAINT_SETS, Snapshot
+from scheduler.snapshot.row_writer import SPARE_RESOURCES, SPARE_TAINT_SETS
+from scheduler.snapshot.snapshot import Snapshot
 from tests.builders import HOSTNAME, ZONE, make_node, make_pod, taint
 
 
@@ -280,7 +281,7 @@ def test_taint_sets_that_no_node_has_any_more_are_forgotten() -> None:
 
 def test_labels_that_nobody_asks_about_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods of one job may select nodes by a key that only this job has; nothing else need change in the cluster."""
-    monkeypatch.setattr("scheduler.snapshot.snapshot.MAX_LABELS", 16)
+    monkeypatch.setattr("scheduler.snapshot.row_writer.MAX_LABELS", 16)
     cache, snapshot = cluster("a", "b")
     cache.add_node(make_node("c", labels={"stays": "here", "job-7": "mine"}))
     snapshot.refresh()
