@@ -197,7 +197,7 @@ async def test_memory_stays_where_it_is_while_pods_and_nodes_come_and_go(monkeyp
                 assert_bounded(sample, waiting=60)
             left = left_behind(soak.samples[8:], "blocks")
             # A pod that is never let go is some sixty blocks.
-            assert left < 6, f"each pod leaves {left:.1f} blocks behind"
+            assert left < 15, f"each pod leaves {left:.1f} blocks behind"
             await came_to_rest(soak)
 
 
