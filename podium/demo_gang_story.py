@@ -108,8 +108,8 @@ class GangStory:
         table.add_column("GROUP", no_wrap=True)
         table.add_column("NEEDS", no_wrap=True, justify="right")
         table.add_column("RUN", no_wrap=True, justify="right")
-        table.add_column("WHERE", no_wrap=True)
-        table.add_column("THE GROUP'S CONDITION", overflow="fold")
+        table.add_column("WHERE", max_width=24)
+        table.add_column("THE GROUP'S CONDITION", overflow="fold", ratio=1)
         for name in SIZES:
             racks = self._racks_of(name)
             where = " · ".join(f"{rack} {count}" for rack, count in sorted(racks.items()))
