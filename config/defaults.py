@@ -84,7 +84,7 @@ IN_TREE_PLUGINS: tuple[InTreePlugin, ...] = (
     _plugin("GangScheduling", "preEnqueue permit", gate="GangScheduling"),
     _plugin("TopologyPlacementGenerator", "placementGenerate", gate="TopologyAwareWorkloadScheduling"),
     _plugin("PodGroupPodsCount", "placementScore", 1, gate="TopologyAwareWorkloadScheduling"),
-    _plugin("Coscheduling", "queueSort preFilter postFilter reserve permit postBind", default=False),
+    _plugin("Coscheduling", "queueSort preFilter postFilter reserve permit", default=False),
 )
 
 

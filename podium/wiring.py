@@ -365,15 +365,19 @@ class Service:
         if not self.elects:
             await self.scheduler.run()
             return
-        self.elector = LeaderElector(self.client, self._election())
+        # Over the others the lease would be renewed only after two hundred binds that hang.
+        async with self.client.apart(connections=2) as client:
+            self.elector = LeaderElector(client, self._election())
+            await self._take_part(self.elector, group)
 
+    async def _take_part(self, elector: LeaderElector, group: asyncio.TaskGroup) -> None:
         async def lead() -> None:
             await self._lead(group)
 
         try:
             async with asyncio.TaskGroup() as election:
-                leading = election.create_task(self.elector.run(lead), name="leader election")
-                stopping = election.create_task(self._stop_waiting(self.elector, leading), name="stop")
+                leading = election.create_task(elector.run(lead), name="leader election")
+                stopping = election.create_task(self._stop_waiting(elector, leading), name="stop")
                 leading.add_done_callback(lambda _: stopping.cancel())
         except* LeadershipLost:
             # Whoever was told to stop does not mind to whom the lease goes.

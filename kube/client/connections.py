@@ -59,6 +59,8 @@ class Connection(asyncio.Protocol):
     async def exchange(self, request: bytes, timeout: float) -> Answer:
         """Send a request and wait for its answer. Raises Unreachable."""
         assert self._transport is not None
+        if self._transport.is_closing():
+            raise Unreachable("the server closed the connection as soon as it was made", maybe_applied=False)
         self._waiter = self._loop.create_future()
         self._transport.write(request)
         alarm = self._loop.call_later(timeout, self._fail, "no answer in time", "Timeout")

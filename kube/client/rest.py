@@ -105,6 +105,12 @@ class Client:
         twin._limiter = TokenBucket(qps, burst)
         return twin
 
+    def apart(self, connections: int) -> "Client":
+        """A client with connections of its own and no rate limit, to be opened by itself: for what may not wait."""
+        twin = self.with_rate(-1, 0)
+        twin._transport = self._transport.apart(connections)
+        return twin
+
     async def __aenter__(self) -> Self:
         self._transport.open()
         return self

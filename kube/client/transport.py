@@ -65,6 +65,11 @@ class Transport:
         self._writes: ConnectionPool | None = None
         self._render = Renderer(URL(credentials.server), self._headers)
 
+    def apart(self, connections: int) -> "Transport":
+        """Another one to the same server, not yet open."""
+        timeout = self._timeout.total or 0.0
+        return Transport(self._credentials, timeout, connections, self._headers["User-Agent"], self._on_answer)
+
     def open(self) -> None:
         """Make the sessions; needs the running loop."""
         self._requests = self._session(self._connections)

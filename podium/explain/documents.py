@@ -129,7 +129,7 @@ class GroupMember(Document, frozen=True):
     """A member of a pod group that does not run."""
 
     name: str
-    #: fits, unschedulable or gated
+    #: fits, unschedulable, gated, or foreign: another scheduler's
     state: str
     #: why it does not fit, or what keeps it out
     text: str = ""

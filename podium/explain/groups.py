@@ -6,7 +6,7 @@ again. Used by `explain`; synchronous, and without consequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kube.api.core import Pod
 from plugins.coscheduling import Coscheduling
@@ -29,7 +29,7 @@ def group_of(view: View, pod: Pod, most: int | None = None) -> Group | None:
     """
     key = group_key(pod) if any(view.handle.gate(name) for name in ("GenericWorkload", "GangScheduling")) else ""
     if not key:
-        return _by_label(view, pod)
+        return _by_label(view, pod, most)
     members = view.snapshot.index(PodGroups).of(key)
     name = Groups.name_of(pod)
     group = Groups(view.handle).of(pod)
@@ -45,44 +45,73 @@ def group_of(view: View, pod: Pod, most: int | None = None) -> Group | None:
     return _document(group, members, waiting, gated, attempt)
 
 
-def _by_label(view: View, pod: Pod) -> Group | None:
-    """A group of the Coscheduling plugin: who has a place, waits with one, or has none. It tries pod by pod."""
+def _by_label(view: View, pod: Pod, most: int | None) -> Group | None:
+    """A group of the Coscheduling plugin: who has a place or waits with one, and who of the others would fit beside."""
     key = label_group(pod)
     if not key or not any(isinstance(plugin, Coscheduling) for plugin in view.engine.permit):
         return None
     groups = CoschedulingGroups(view.handle)
-    obj, pods, assigned = groups.get(key), groups.pods(key), len(groups.assigned.of(key))
-    name = pod.metadata.labels[LABEL]
+    obj, pods, assigned = groups.get(key), groups.pods(key), groups.assigned.of(key)
+    name, known, placed = pod.metadata.labels[LABEL], len(pods), len(assigned)
     if obj is None:
         text = f'it waits for its PodGroup "{name}", which does not exist'
-        return Group(name=name, min_count=0, known=len(pods), running=assigned, fitting=assigned, text=text)
-    wanted = obj.spec.min_member
-    missing = max(wanted - len(pods), 0)
-    text = f'its PodGroup "{name}" needs {wanted} members together: {len(pods)} exist, {assigned} of them on a node'
-    if missing:
-        text += f"; {plural(missing, 'member')} {'is' if missing == 1 else 'are'} missing"
-    members = tuple(_labelled(view, groups.assigned.of(key), pods))[:MAX_NAMES]
+        return Group(name=name, min_count=0, known=known, running=placed, fitting=placed, text=text)
+    others = sorted((each for each in pods if each.metadata.uid not in assigned), key=lambda each: each.metadata.name)
+    free = [view.info(each) for each in others if not _barred(each, pod)]
+    attempt = None
+    if known >= obj.spec.min_member and free and (most is None or len(free) <= most):
+        ordered = sorted(free, key=lambda info: -info.priority)
+        attempt = PodGroupCycle(view.cache).rehearse(view.engine, ordered, None)
+    tried = attempt.members if attempt is not None else []
+    lacking = [member for member in tried if not _fits(member)]
+    fitting = placed + len(tried) - len(lacking)
+    members = (
+        *_not_fitting(tried),
+        *(GroupMember(name=m.metadata.name, state=state, text=text) for m in others for state, text in _barred(m, pod)),
+        *(GroupMember(name=_name(member), state="fits") for member in tried if _fits(member)),
+        *_waiting(view, {each.metadata.uid for each in pods}),
+    )
+    text = _text_by_label(name, obj.spec.min_member, known, placed)
+    if attempt is not None:
+        text = f'its PodGroup "{name}" needs {obj.spec.min_member} members together, and '
+        text += (
+            f"{'' if fitting >= obj.spec.min_member else 'only '}{fitting} of {known} fit{'s' if fitting == 1 else ''}"
+        )
+    if lacking:
+        names = listed([_name(member) for member in lacking], 3)
+        text += f": {names} {'does' if len(lacking) == 1 else 'do'} not fit"
     return Group(
-        name=name, min_count=wanted, known=len(pods), running=assigned, fitting=assigned, text=text, members=members
+        name=name,
+        min_count=obj.spec.min_member,
+        known=known,
+        running=placed,
+        fitting=fitting,
+        text=text,
+        members=members[:MAX_NAMES],
     )
 
 
-def _labelled(view: View, assigned: Mapping[str, object], pods: list[Pod]) -> Iterator[GroupMember]:
-    """Those without a place first, then those that hold one and wait; what the others do is no question."""
-    for pod in sorted(pods, key=lambda each: each.metadata.name):
-        if pod.metadata.uid not in assigned:
-            gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-            text = f"waiting for scheduling gates: {gates}" if gates else _last_words(pod)
-            yield GroupMember(name=pod.metadata.name, state="gated" if gates else "unschedulable", text=text)
+def _barred(member: Pod, asked: Pod) -> list[tuple[str, str]]:
+    """The state of a member that this scheduler does not try, and why; empty for one that it does."""
+    gates = ", ".join(gate.name for gate in member.spec.scheduling_gates)
+    if gates:
+        return [("gated", f"waiting for scheduling gates: {gates}")]
+    if member.spec.scheduler_name != asked.spec.scheduler_name:
+        return [("foreign", f'scheduler "{member.spec.scheduler_name}" has to place it')]
+    return []
+
+
+def _waiting(view: View, uids: set[str]) -> Iterator[GroupMember]:
     for waiting in view.handle.waiting_pods:
-        if waiting.pod_info.uid in assigned and waiting.pod_info.uid in {pod.metadata.uid for pod in pods}:
+        if waiting.pod_info.uid in uids:
             text = f"holds its room on {waiting.node_name} and waits for the others"
             yield GroupMember(name=waiting.pod_info.pod.metadata.name, state="fits", text=text)
 
 
-def _last_words(pod: Pod) -> str:
-    said = next((c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"), "")
-    return said.partition(" no new claims")[0].partition(" preemption:")[0] or "not tried yet"
+def _text_by_label(name: str, wanted: int, known: int, placed: int) -> str:
+    missing = max(wanted - known, 0)
+    text = f'its PodGroup "{name}" needs {wanted} members together: {known} exist, {placed} of them on a node'
+    return text + (f"; {plural(missing, 'member')} {'is' if missing == 1 else 'are'} missing" if missing else "")
 
 
 def _document(

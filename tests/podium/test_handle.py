@@ -3,6 +3,7 @@ read and that wake pods, own metrics, events, waiting pods, `activate`, writes i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -324,3 +325,40 @@ async def test_a_plugin_that_asks_for_what_cannot_be_is_told_so_in_one_line(
             pass
     assert str(raised.value).startswith("plugin Wrong cannot be set up: ")
     assert "\n" not in str(raised.value)
+
+
+class OpensLater(PreFilterPlugin):
+    """Nobody gets in for a while; then all that were refused are told. It also notes what the server has."""
+
+    name = "OpensLater"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.refused: set[str] = set()
+        self.open = False
+        self.served: tuple[str, str] = ("", "")
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
+        self.served = self.handle.served("PersistentVolume"), self.handle.served(LICENCES)
+        if self.open:
+            return None
+        if not self.refused:
+            self.handle.later(20.0, self._open)
+        self.refused.add(pod.key)
+        return unschedulable("not open yet")
+
+    def _open(self) -> None:
+        self.open = True
+        self.handle.activate(self.refused)
+
+
+async def test_a_plugin_is_called_when_the_time_has_come_and_knows_what_the_server_has(api_server: ApiServer) -> None:
+    api_server.create(node("n1"))
+    async with podium(api_server, with_plugins(OpensLater)) as service:
+        api_server.create(ours("early"))
+        await asyncio.sleep(19)
+        assert node_of(api_server, "early") == ""
+        await until(lambda: node_of(api_server, "early") == "n1", "it is let in", 2.0)
+        plugins = service.scheduler.frameworks["podium"].pre_filter
+        (plugin,) = [each for each in plugins if isinstance(each, OpensLater)]
+        assert plugin.served == ("v1", "")

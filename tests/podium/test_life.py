@@ -18,7 +18,7 @@ from podium.configuration import Effective
 from podium.http import HttpServer
 from podium.wiring import PODS, Options, Service
 from simulator.apiserver import ApiServer
-from simulator.apiserver.faults import Answer, Latency, WatchSilent
+from simulator.apiserver.faults import Answer, Hang, Latency, WatchSilent
 from tests.fixtures_apiserver import node, pod
 from tests.podium.harness import check, configured, effective, node_of, podium, until
 
@@ -195,6 +195,22 @@ async def test_one_conflict_on_the_lease_does_not_end_a_leadership(api_server: A
         await asyncio.sleep(30.0)
         api_server.create(ours("web"))
         await until(lambda: node_of(api_server, "web") == "n1", "one still binds")
+
+
+async def test_binds_that_hang_do_not_cost_the_lease(api_server: ApiServer) -> None:
+    """More of them than there are connections: the renewal of the lease does not wait behind them."""
+    api_server.create(node("n1", cpu="64", pods="400"))
+    async with podium(api_server, leader_elect=True, identity="one") as one:
+        await until(lambda: one.elector is not None and one.elector.is_leader, "one leads")
+        api_server.faults.add(Hang(), path="/binding$", count=None)
+        names = [f"p{i}" for i in range(220)]
+        for name in names:
+            api_server.create(ours(name))
+        await asyncio.sleep(60.0)
+        assert one.elector is not None
+        assert one.elector.is_leader
+        api_server.faults.clear()
+        await until(lambda: all(node_of(api_server, name) for name in names), "all are bound")
 
 
 async def test_two_profiles_with_node_selectors_never_meet_on_a_node(api_server: ApiServer) -> None:

@@ -8,7 +8,7 @@ import pytest
 import trustme
 from yarl import URL
 
-from kube.client.connections import IDLE_SECONDS, Answer, ConnectionPool, Renderer, Request
+from kube.client.connections import IDLE_SECONDS, Answer, Connection, ConnectionPool, Renderer, Request
 from kube.client.errors import Unreachable
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -205,6 +205,21 @@ async def test_a_silent_server_is_given_up_and_its_connection_closed():
         server.may_answer.set()
         await pool.exchange(rendered(server))
         assert len(server.connections) == 2
+
+
+@pytest.mark.looptime
+async def test_a_connection_that_was_closed_before_anything_was_sent_applied_nothing():
+    """A balancer without a server behind it takes connections, too; nobody waits for an answer on them."""
+    loop = asyncio.get_running_loop()
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        _, connection = await loop.create_connection(Connection, *server.sockets[0].getsockname())
+        await asyncio.sleep(1)
+        started = loop.time()
+        with pytest.raises(Unreachable, match="as soon as it was made") as error:
+            await connection.exchange(b"", 30.0)
+    assert not error.value.maybe_applied
+    assert loop.time() < started + 1.0
 
 
 async def test_a_server_that_is_not_there_applied_nothing():

@@ -138,3 +138,26 @@ def test_a_group_by_label_says_how_many_of_its_members_there_are() -> None:
         "by itself it does not fit on the only node: pre-filter pod p-0 cannot find enough sibling pods, "
         "current pods number: 2, minMember of group: 3."
     )
+
+
+def test_members_by_label_are_tried_together() -> None:
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    group = CoschedulingPodGroup(
+        metadata=ObjectMeta(name="g", namespace="default"), spec=CoschedulingPodGroupSpec(min_member=3)
+    )
+    pods = tuple(make_pod(f"p-{i}", cpu="1", labels=labels) for i in range(3))
+    cluster = ClusterObjects(
+        nodes=(make_node("a", cpu="2"),), pods=pods, others={"podgroups.v1alpha1.scheduling.x-k8s.io": (group,)}
+    )
+    simulation = Simulation(cluster, loads(COSCHEDULING).configuration, Registry(), {})
+    answer = explain(cluster_of(simulation), pods[0])
+    assert answer.verdict.startswith(
+        'Its PodGroup "g" needs 3 members together, and only 2 of 3 fit: p-2 does not fit; by itself it fits on a'
+    )
+    assert answer.group is not None
+    assert [(each.name, each.state) for each in answer.group.members] == [
+        ("p-2", "unschedulable"),
+        ("p-0", "fits"),
+        ("p-1", "fits"),
+    ]
+    assert sum(node.pods for node in simulation.nodes()) == 0

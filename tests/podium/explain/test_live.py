@@ -171,7 +171,7 @@ async def test_members_by_label_say_who_holds_room_and_who_is_missing(api_server
         found = await ask(page, "h-0")
         assert found.group is not None
         assert [(m.name, m.state, m.text) for m in found.group.members] == [
-            ("h-2", "unschedulable", "not tried yet"),
+            ("h-2", "foreign", 'scheduler "nobody" has to place it'),
             ("h-0", "fits", "holds its room on n1 and waits for the others"),
             ("h-1", "fits", "holds its room on n1 and waits for the others"),
         ]
