@@ -13,8 +13,9 @@ import msgspec
 
 from benchmarks.bars import Bar
 from benchmarks.bars import draw as draw_bars
+from benchmarks.calibration import REFERENCE_ADD, REFERENCE_POST
 from benchmarks.commands import RATIOS, mean
-from benchmarks.goals import BUDGETS, NODES_GROWTH, STALL, goals_of
+from benchmarks.goals import BUDGETS, NODES_GROWTH, STALL, Budget, goals_of
 from podium.svg import BLUE, GREEN, ORANGE, PURPLE, Panel, Series
 from podium.svg import draw as draw_lines
 
@@ -39,11 +40,15 @@ the machine and on what else it does: each file names both, ratios come from the
 `np.add` is the best time of adding two vectors of 5,000 numbers at that moment. How podium reaches its figures is told
 in [performance.md](../performance.md).
 """
+BUDGETS_TEXT = f"""The budgets were set on a machine on which np.add took {REFERENCE_ADD:g} µs,
+and a POST of a general HTTP client {REFERENCE_POST:g} µs of CPU. *Scaled* is the figure at that speed: by np.add where
+a cycle works on arrays of all nodes, by the POST where it is Python code that runs.
+"""
 
 
 def write_report(files: Sequence[Path], into: Path) -> None:
     """Read the files and write page and plots."""
-    documents = [msgspec.json.decode(path.read_bytes()) for path in files]
+    documents: list[Json] = [{"file": path.stem, **msgspec.json.decode(path.read_bytes())} for path in files]
     into.mkdir(parents=True, exist_ok=True)
     parts = [INTRODUCTION, *_budgets(documents)]
     for document in documents:
@@ -76,7 +81,8 @@ def _source(document: Json) -> str:
     return (
         f"`{document['command']}` on {machine['cores']} cores ({machine['processor']}), {machine['memory_gib']} GiB, "
         f"Python {machine['python']}, numpy {machine['numpy']}, load {machine['load']} at the end, "
-        f"np.add {machine['add_5000_us']} µs.\n"
+        f"np.add {machine['add_5000_us']} µs"
+        + (f", POST {machine['post_us']} µs of CPU.\n" if "post_us" in machine else ".\n")
     )
 
 
@@ -87,7 +93,7 @@ def _budgets(documents: Sequence[Json]) -> list[str]:
     rows = [*_figures(documents), *_stalls(documents), *_growth(documents)]
     if not rows:
         return []
-    return ["## Budgets\n", table(("what", "budget", "measured", ""), rows)]
+    return ["## Budgets\n", BUDGETS_TEXT, table(("what", "budget", "measured", "", "scaled", ""), rows)]
 
 
 def _figures(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
@@ -97,7 +103,21 @@ def _figures(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
                 value = _figure(result, budget.kind, budget.workload, budget.figure, fresh=budget.fresh)
                 if value is not None:
                     bound = f"{'≥' if budget.at_least else '≤'} {budget.bound:,g} {budget.unit}"
-                    yield budget.what, bound, f"{_cell(value)} {budget.unit}", _verdict(met=budget.met(value))
+                    verdict = _verdict(met=budget.met(value))
+                    scaled = _scaled(budget, value, result, document["machine"])
+                    yield budget.what, bound, f"{_cell(value)} {budget.unit}", verdict, *scaled
+
+
+def _scaled(budget: Budget, value: float, result: Json, machine: Json) -> tuple[str | None, str | None]:
+    """The figure at the speed of the machine that the budgets were set on."""
+    if budget.speed == "add":
+        times_slower = result["add_5000_us"] / REFERENCE_ADD
+    elif budget.speed == "post" and "post_us" in machine:
+        times_slower = machine["post_us"] / REFERENCE_POST
+    else:
+        return None, None
+    scaled = value * times_slower if budget.at_least else value / times_slower
+    return f"{_cell(scaled)} {budget.unit}", _verdict(met=budget.met(scaled))
 
 
 def _figure(result: Json, kind: str, workload: str, figure: str, *, fresh: bool) -> float | None:
@@ -110,7 +130,8 @@ def _stalls(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
     for document in documents:
         for phase in document["results"]["phases"] if document["kind"] == "stall" else ():
             longest = phase["longest_stall_ms"]
-            yield f"loop stall: {phase['phase']}", f"≤ {STALL:g} ms", f"{longest:g} ms", _verdict(met=longest <= STALL)
+            verdict = _verdict(met=longest <= STALL)
+            yield f"loop stall: {phase['phase']}", f"≤ {STALL:g} ms", f"{longest:g} ms", verdict, None, None
 
 
 def _growth(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
@@ -120,7 +141,7 @@ def _growth(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
             if curve["axis"] == "nodes" and costs.keys() >= {5_000, 15_000}:
                 ratio = costs[15_000] / costs[5_000]
                 what = f"15,000 nodes instead of 5,000: {curve['kind']}"
-                yield what, f"≤ {NODES_GROWTH:g} ×", f"{ratio:.2f} ×", _verdict(met=ratio <= NODES_GROWTH)
+                yield what, f"≤ {NODES_GROWTH:g} ×", f"{ratio:.2f} ×", _verdict(met=ratio <= NODES_GROWTH), None, None
 
 
 def _verdict(*, met: bool) -> str:
@@ -137,7 +158,7 @@ def _comparison(document: Json, into: Path) -> list[str]:
     title = f"{' and '.join(names)} in turn on {server}"
     parts = [f"## {title}\n", _source(document)]
     if len(names) == 2:
-        parts += _ratios(results, names, server, into)
+        parts += _ratios(document, names, server, into)
     return [
         *parts,
         "Means over the rounds:\n",
@@ -153,17 +174,17 @@ def _means(results: Sequence[Json]) -> Iterator[Sequence[object]]:
             yield result["workload"], name, *figures, events / bound if events is not None and bound else None
 
 
-def _ratios(results: Sequence[Json], names: Sequence[str], server: str, into: Path) -> list[str]:
+def _ratios(document: Json, names: Sequence[str], server: str, into: Path) -> list[str]:
+    results = document["results"]
     parts = [f"{names[0]} over {names[1]}, with the goal where there is one:\n"]
     parts.append(table(("workload", *TITLES.values()), (_ratio_row(result) for result in results)))
-    slug = "".join(c if c.isalnum() else "-" for c in f"{names[1]}-{server}")
     for figure in ("cpu_ms_per_pod", "pods_per_second"):
         bars = [
             Bar(r["workload"], r["ratios"][figure], _goals(r).get(figure), more=RATIOS[figure])
             for r in results
             if figure in r["ratios"]
         ]
-        path = into / f"{figure.replace('_', '-')}-{slug}.svg"
+        path = into / f"{document['file']}-{figure.replace('_', '-')}.svg"
         path.write_text(draw_bars(f"{TITLES[figure]}: {names[0]} over {names[1]}", f"on {server}; red: the goal", bars))
         parts.append(f"![{TITLES[figure]}]({path.name})\n")
     return parts

@@ -26,7 +26,7 @@ BAD_INPUT = (CredentialsError, CertificateError)
 def run_loop(main: Coroutine[Any, Any, int], *, fast: bool = True) -> int:
     """Run on uvloop where it is installed; failures that an operator can act on become one line and exit code 1."""
     try:
-        with asyncio.Runner(loop_factory=_loop_factory() if fast else None) as runner:
+        with asyncio.Runner(loop_factory=loop_factory() if fast else None) as runner:
             return runner.run(main)
     except EXPECTED as problem:
         return fail(problem, 2 if isinstance(problem, BAD_INPUT) else 1)
@@ -39,7 +39,8 @@ def run_loop(main: Coroutine[Any, Any, int], *, fast: bool = True) -> int:
         return 1
 
 
-def _loop_factory() -> Any:
+def loop_factory() -> Any:
+    """uvloop's, or None for asyncio's own."""
     try:
         import uvloop
     except ImportError:
