@@ -185,6 +185,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _is_ignored(self, resource: str) -> bool:
         """Only extended resources can be ignored."""
+        if not self.ignored_resources and not self.ignored_groups:
+            return False
         return pod_requests.is_extended_resource(resource) and (
             resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
         )

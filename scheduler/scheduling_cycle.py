@@ -105,10 +105,11 @@ def begin(framework: Framework, pod_info: PodInfo, percentage: int) -> Attempt:
     snapshot = framework.snapshot
     snapshot.refresh()
     state = CycleState(pod_info)
-    attempt = Attempt(state, snapshot.count)
-    if snapshot.count == 0:
+    count = snapshot.count
+    attempt = Attempt(state, count)
+    if count == 0:
         return attempt
-    wanted = num_feasible_nodes_to_find(snapshot.count, percentage) if framework.has_scalar_plugins else None
+    wanted = num_feasible_nodes_to_find(count, percentage) if framework.has_scalar_plugins else None
     attempt.found = framework.find_feasible(state, wanted)
     attempt.error = attempt.found.error
     return attempt

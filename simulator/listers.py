@@ -43,4 +43,7 @@ class ObjectListers:
 
     def __call__(self, resource: str, type_: type[ApiObject] | None = None) -> ObjectLister:
         """The lister of a kind. Resources that podium has no types for are not read from files: theirs are empty."""
-        return self._listers.setdefault(resource, ObjectLister())
+        lister = self._listers.get(resource)
+        if lister is None:
+            lister = self._listers[resource] = ObjectLister()
+        return lister

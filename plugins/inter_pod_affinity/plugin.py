@@ -15,7 +15,7 @@ from kube.api.core import Node, Pod
 from plugins.helpers.hints import is_same_pod, queue_if
 from plugins.inter_pod_affinity import filtering, hints
 from plugins.inter_pod_affinity.filtering import FilterState
-from plugins.inter_pod_affinity.terms import ShapeTerms, select_namespaces, terms_of
+from plugins.inter_pod_affinity.terms import NO_TERMS, ShapeTerms, select_namespaces, terms_of
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
@@ -178,6 +178,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # --- kept per shape -----------------------------------------------------------------------------------
 
     def _terms_of(self, shape: PodShape) -> ShapeTerms:
+        if not shape.has_affinity:
+            return NO_TERMS
         terms = self._terms.get(shape.key)
         if terms is None:
             terms = terms_of(shape)

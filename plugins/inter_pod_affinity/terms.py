@@ -25,6 +25,10 @@ class ShapeTerms:
     preferred_select_namespaces: bool
 
 
+#: of pods without affinity, which most are
+NO_TERMS = ShapeTerms(None, (), (), (), required_select_namespaces=False, preferred_select_namespaces=False)
+
+
 def terms_of(shape: PodShape) -> ShapeTerms:
     """Prepare the terms of a shape."""
     required = shape.required_affinity + shape.required_anti_affinity

@@ -42,7 +42,7 @@ class DefaultSelectors:
         if known is not None and len(known.sources) == len(sources) and all(map(_same, known.sources, sources)):
             known.seen = seen
             return known.selector
-        selector = _selector(services, owner)
+        selector = _selector(services, owner) if sources else ()
         self._known.put(shape.key, _Known(sources, selector, seen))
         if len(self._known) > MAX_SHAPES:
             self._known.pop_oldest()

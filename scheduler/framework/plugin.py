@@ -14,7 +14,6 @@ CLUSTER anything: asked each time (the default, always right)
 from __future__ import annotations
 
 import enum
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -47,7 +46,7 @@ class Scope(enum.Enum):
     CLUSTER = "cluster"
 
 
-class Plugin(ABC):
+class Plugin:
     """The base of all plugins."""
 
     name: ClassVar[str]

@@ -87,8 +87,8 @@ class ShapeEntry:
     @property
     def nbytes(self) -> int:
         """Memory it takes, about."""
-        arrays: int = sum(a.nbytes for a in (*self.masks, *self.raw, self.mask, self.base) if a is not None)
-        return ENTRY_BYTES + arrays
+        arrays: list[int] = [a.nbytes for a in (*self.masks, *self.raw, self.mask, self.base) if a is not None]
+        return ENTRY_BYTES + sum(arrays)
 
 
 class ShapeCache:
