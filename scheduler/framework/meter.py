@@ -26,9 +26,11 @@ Time = Callable[[str, str, str, float], None]
 class Meter:
     """Calls plugins."""
 
-    __slots__ = ("_counts", "_random", "_sampling", "_time")
+    __slots__ = ("_counts", "_random", "_sample", "_sampling", "_time")
 
-    def __init__(self, time: Time) -> None:
+    def __init__(self, time: Time, sample: float = SAMPLE) -> None:
+        """`sample`: share of the cycles that are timed, 0 to 1."""
+        self._sample = sample
         self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._time = time
         # Its own source: measuring must not change which of equal nodes a seeded run chooses.
@@ -37,7 +39,7 @@ class Meter:
 
     def begin_cycle(self) -> None:
         """Decide whether this cycle is timed."""
-        self._sampling = self._random.random() < SAMPLE
+        self._sampling = self._random.random() < self._sample
 
     def call(self, plugin: str, point: str, function: Callable[..., T], *args: Any) -> T:
         """Ask a plugin."""
@@ -62,4 +64,4 @@ def _untimed(plugin: str, point: str, status: str, seconds: float) -> None:
 
 def idle_meter() -> Meter:
     """For runs that nobody scrapes."""
-    return Meter(_untimed)
+    return Meter(_untimed, sample=0.0)

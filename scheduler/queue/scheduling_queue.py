@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -424,12 +424,8 @@ class SchedulingQueue(SiblingQueue):
             *((item, "in flight") for item in self._flying.values()),
         ]
 
-    def unschedulable_pods(self) -> Collection[QueuedPodInfo]:
-        """The pods that wait in the pool for an event, gated ones included."""
-        return self._unschedulable.values()
-
     def rejections(self) -> dict[Rejection, int]:
-        """How many pods of that pool were refused by what."""
+        """How many of the pods that wait for an event, gated ones included, were refused by what."""
         return {rejection: len(items) for rejection, items in self._unschedulable.groups()}
 
     def lengths(self) -> dict[str, int]:

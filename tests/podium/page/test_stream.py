@@ -197,7 +197,7 @@ async def test_the_reason_outlives_the_decision_log(api_server: ApiServer) -> No
     async with podium(api_server) as service:
         api_server.create(ours("large", "4"))
         queue = service.scheduler.queue
-        await until(lambda: any(i.pod.status.conditions for i in queue.unschedulable_pods()), "the condition is seen")
+        await until(lambda: any(i.pod.status.conditions for i, _ in queue.pending_pods()), "the condition is seen")
         service.scheduler.decisions._records.clear()
         image = Image(service)
         await image.update(Slices())

@@ -480,5 +480,5 @@ def test_an_event_costs_by_the_number_of_pods_that_wait(event, grows):
         with CallCounter() as counter:
             bench.happens(event)
         calls.append(counter.python)
-        assert len(bench.queue.unschedulable_pods()) == pods
+        assert bench.queue.lengths()["unschedulable"] == pods
     assert (calls[1] > calls[0]) == grows
