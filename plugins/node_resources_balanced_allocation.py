@@ -17,7 +17,7 @@ import numpy as np
 from config.types import NodeResourcesBalancedAllocationArgs
 from kube.api.core import Pod
 from plugins.helpers import amounts
-from plugins.helpers.allocation import NATIVE, real_requests
+from plugins.helpers.allocation import NATIVE, counts
 from plugins.helpers.amounts import PAIR, Capacities, as_vector
 from plugins.helpers.kept_rows import KeptRows
 from scheduler.framework.cycle_state import CycleState
@@ -43,7 +43,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
         args = args or NodeResourcesBalancedAllocationArgs()
-        self.resources = tuple(spec.name for spec in args.resources)
+        self.resources = tuple(spec.name for spec in args.resources if counts(spec.name))
         self._is_pair = self.resources == PAIR
         #: resources -> what the score starts from: 150 less how even the nodes are used as they are
         self._starts: dict[tuple[str, ...], KeptRows] = {}
@@ -75,7 +75,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     def _requested_by(self, shape: PodShape) -> Mapping[str, int]:
         """What the pod requests; a scalar resource that it does not request is no matter of this pod."""
-        return {r: amount for r, amount in real_requests(shape, self.resources).items() if amount or r in NATIVE}
+        requests = shape.requests
+        return {name: requests.get(name, 0) for name in self.resources if name in NATIVE or requests.get(name)}
 
     def _evenness(self, nodes: Nodes, wanted: Mapping[str, int]) -> Vector:
         """How even the nodes are used with that much more requested."""

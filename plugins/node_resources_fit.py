@@ -188,7 +188,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _counted(self, requests: Mapping[str, int]) -> Requests:
         """The requests that a node must have room for; reasons name native resources first, others by name."""
-        order = [name for name in NATIVE if name in requests] + sorted(requests.keys() - set(NATIVE))
+        order = [name for name in NATIVE if name in requests]
+        if len(order) < len(requests):
+            order += sorted(requests.keys() - set(NATIVE))
         return tuple((name, requests[name]) for name in order if requests[name] > 0 and not self._is_ignored(name))
 
     def _is_ignored(self, resource: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,12 @@ class Strategy:
 
     def wanted(self, shape: PodShape) -> Wanted:
         """What the pod requests, as scoring takes it; a scalar resource that it does not request is no matter of it."""
-        wanted = ((resource, weight, _scoring_request(shape, resource)) for resource, weight in self.resources)
-        return tuple(entry for entry in wanted if entry[2] or entry[0] in NATIVE)
+        wanted = []
+        for resource, weight in self.resources:
+            amount = _scoring_request(shape, resource)
+            if amount or resource in NATIVE:
+                wanted.append((resource, weight, amount))
+        return tuple(wanted)
 
     def score(self, wanted: Wanted, nodes: Nodes) -> Vector:
         """The weighted mean over the resources that a node offers."""
@@ -135,11 +139,6 @@ class Strategy:
 def counts(resource: str) -> bool:
     """Whether the scheduler knows how to count this resource; others never score."""
     return resource in NATIVE or is_scalar_resource(resource)
-
-
-def real_requests(shape: PodShape, resources: Iterable[str]) -> dict[str, int]:
-    """What the pod requests of each resource that is counted, without the defaults of scoring."""
-    return {resource: shape.requests.get(resource, 0) for resource in resources if counts(resource)}
 
 
 def _scoring_request(shape: PodShape, resource: str) -> int:
