@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kube.api import pod_requests
 from kube.api.core import Container, Pod, PodAffinityTerm, Volume
@@ -250,10 +251,13 @@ class PodInfo:
         self.pvc_keys: tuple[str, ...] = _pvc_keys(pod) if pod.spec.volumes else ()
 
     def on_node(self, node_name: str) -> PodInfo:
-        """The same pod with a node: what the cache assumes."""
-        pod = self.pod
-        spec = msgspec.structs.replace(pod.spec, node_name=node_name)
-        return PodInfo(msgspec.structs.replace(pod, spec=spec), self.shape)
+        """The same pod with a node: what the cache assumes. Nobody has sized it there yet."""
+        copy = PodInfo.__new__(PodInfo)
+        copy.pod = replace(self.pod, spec=replace(self.pod.spec, node_name=node_name))
+        copy.shape, copy.uid, copy.key, copy.priority = self.shape, self.uid, self.key, self.priority
+        copy.requests, copy.pvc_keys = self.requests, self.pvc_keys
+        copy.non_zero_cpu, copy.non_zero_memory = self.non_zero_cpu, self.non_zero_memory
+        return copy
 
     def _size_from_status(self) -> None:
         requests = _counted(pod_requests.pod_requests(self.pod, assigned=True))
