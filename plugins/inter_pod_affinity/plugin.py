@@ -58,6 +58,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self.snapshot: Snapshot = handle.snapshot
         self.index = handle.snapshot.index(PodIndex)
         self._terms: Recent[bytes, ShapeTerms] = Recent()
+        #: the version of the namespaces that the index was told of
+        self._namespaces_seen = -1
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
         self.events = (
             on(EventResource.POD, pods, hint=self.after_pod_change),
@@ -158,7 +160,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """From the worst (0) to the best (100); upstream divides first and truncates then."""
         if not scores.size:
             return scores
-        lowest, highest = float(scores.min()), float(scores.max())
+        lowest, highest = float(np.minimum.reduce(scores)), float(np.maximum.reduce(scores))
         if lowest == highest:
             return np.zeros(scores.shape)
         final = scores - lowest
@@ -204,7 +206,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _see_namespaces(self, needed: bool) -> None:
         """Namespaces' labels matter where a term selects by them, the pod's or a running one's."""
         if needed or self.index.namespace_terms:
-            self.index.see_namespaces(self.handle.listers("Namespace").list())
+            lister = self.handle.listers("Namespace")
+            if self._namespaces_seen != lister.version:
+                self._namespaces_seen = lister.version
+                self.index.see_namespaces(lister.list())
 
 
 class Wishes:
