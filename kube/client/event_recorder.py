@@ -14,8 +14,8 @@ import enum
 import logging
 import random
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -69,15 +69,11 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._instance = instance
-        self._capacity = capacity
         self._now = now  # only ever written into events, for people to read
         self._use_core_api = False
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
-        self._queue: deque[_Series] = deque()
-        self._news = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._sending = 0
+        # Wakes one sender for each entry: an asyncio.Event would wake all that rest, to find it taken.
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue(capacity)
         self._names = 0
         self._last_complaint = float("-inf")
         self.sent = 0
@@ -135,7 +131,7 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Return when everything so far was written or given up."""
-        await self._idle.wait()
+        await self._queue.join()
 
     def _begin(self, series: _Series) -> None:
         if not self._enqueue(series):
@@ -156,13 +152,11 @@ class EventRecorder:
     def _enqueue(self, series: _Series) -> bool:
         if series.queued or series.sending:
             return True
-        if len(self._queue) >= self._capacity:
+        if self._queue.full():
             self.dropped += 1
             return False
         series.queued = True
-        self._queue.append(series)
-        self._news.set()
-        self._idle.clear()
+        self._queue.put_nowait(series)
         return True
 
     async def _sweep_all(self) -> None:
@@ -178,22 +172,13 @@ class EventRecorder:
 
     async def _send_all(self) -> None:
         while True:
-            while self._queue:
-                await self._send_first()
-            if not self._sending:
-                self._idle.set()
-            self._news.clear()
-            await self._news.wait()
-
-    async def _send_first(self) -> None:
-        series = self._queue.popleft()
-        series.queued, series.sending = False, True
-        self._sending += 1
-        try:
-            await self._send(series)
-        finally:
-            series.sending = False
-            self._sending -= 1
+            series = await self._queue.get()
+            series.queued, series.sending = False, True
+            try:
+                await self._send(series)
+            finally:
+                series.sending = False
+                self._queue.task_done()
 
     async def _send(self, series: _Series) -> None:
         for tries in range(MAX_TRIES):
@@ -211,29 +196,29 @@ class EventRecorder:
 
     async def _write(self, series: _Series) -> None:
         count = series.count
-        if series.sent_count:
-            try:
-                await self._patch(series.event, count)
-            except errors.NotFound:
-                await self._create(series.event, count)  # it has expired on the server
-        else:
-            await self._create(series.event, count)
+        # AlreadyExists: an earlier try got through, though its answer did not.
+        with suppress(errors.AlreadyExists):
+            if series.sent_count:
+                try:
+                    await self._patch(series.event, count)
+                except errors.NotFound:
+                    await self._create(series.event, count)  # it has expired on the server
+            else:
+                await self._create(series.event, count)
         series.sent_count = count
         series.sent_at = _loop_time()
 
-    async def _create(self, event: Event, count: int) -> None:
+    def _create(self, event: Event, count: int) -> Coroutine[Any, Any, bytes]:
         body = self._core_event(event, count) if self._use_core_api else self._event(event, count)
-        # AlreadyExists: an earlier try got through, though its answer did not.
-        with suppress(errors.AlreadyExists):
-            await self._client.request("POST", self._path(event), body=codec.encode(body), retries=0)
+        return self._client.request("POST", self._path(event), body=codec.encode(body), retries=0)
 
-    async def _patch(self, event: Event, count: int) -> None:
+    def _patch(self, event: Event, count: int) -> Coroutine[Any, Any, bytes]:
         if self._use_core_api:
             change: Any = {"count": count, "lastTimestamp": format_time(self._now())}
         else:
             change = {"series": self._series_now(count)}
         path = f"{self._path(event)}/{event.metadata.name}"
-        await self._client.request(
+        return self._client.request(
             "PATCH", path, body=codec.encode(change), content_type=PatchType.MERGE.value, retries=0
         )
 
