@@ -30,6 +30,7 @@ from config.types import (
     PluginConfig,
     PluginSet,
     Profile,
+    ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
     VolumeBindingArgs,
@@ -181,7 +182,7 @@ def _entry(entry: PluginConfig, gates: FeatureGates, ignored_resources: tuple[st
         case NodeResourcesFitArgs():
             args = _node_resources_fit(args, ignored_resources)
         case NodeResourcesBalancedAllocationArgs():
-            args = msgspec.structs.replace(args, resources=args.resources or CPU_AND_MEMORY)
+            args = msgspec.structs.replace(args, resources=_resources(args.resources))
         case VolumeBindingArgs():
             args = _volume_binding(args, gates)
         case DynamicResourcesArgs():
@@ -199,10 +200,15 @@ def _node_resources_fit(args: NodeResourcesFitArgs, ignored_resources: tuple[str
         ignored_resources=ignored_resources or args.ignored_resources,
         scoring_strategy=ScoringStrategy(
             type=strategy.type,
-            resources=strategy.resources or CPU_AND_MEMORY,
+            resources=_resources(strategy.resources),
             requested_to_capacity_ratio=strategy.requested_to_capacity_ratio,
         ),
     )
+
+
+def _resources(written: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    """A weight of 0 is one that was not given, as it is upstream."""
+    return tuple(ResourceSpec(name=spec.name, weight=spec.weight or 1) for spec in written) or CPU_AND_MEMORY
 
 
 def _volume_binding(args: VolumeBindingArgs, gates: FeatureGates) -> VolumeBindingArgs:

@@ -92,6 +92,26 @@ MISSING: Mapping[str, str] = MappingProxyType(
         "DRAListTypeAttributes": "attributes of devices that are lists",
         "DRANodeAllocatableResources": "devices that count as cpu or memory of their node",
         "DRAWorkloadResourceClaims": "claims that belong to a PodGroup",
+        "SchedulerPreemptionForPodResize": "preemption for pods that grow where they run",
+    }
+)
+#: gate -> what podium always does: it cannot be turned off, also not by AllBeta
+ALWAYS: Mapping[str, str] = MappingProxyType(
+    {
+        "InPlacePodLevelResourcesVerticalScaling": "a pod's own resources count while they are resized",
+        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys are part of a constraint's selector",
+        "PodLevelResources": "a pod's own resources count, where the API server stores them",
+    }
+)
+#: gate -> why it makes no difference to podium, on or off
+NO_EFFECT: Mapping[str, str] = MappingProxyType(
+    {
+        "ClearingNominatedNodeNameAfterBinding": "the API server clears the name",
+        "InterPodAffinityHostnameFastPath": "podium counts pods by node in any case",
+        "OpportunisticBatching": "podium keeps what it finds out about pods of one shape in any case",
+        "SchedulerAsyncAPICalls": "podium never waits for a write while it schedules",
+        "SchedulerAsyncPreemption": "podium never waits for a write while it schedules",
+        "SchedulerPreQueueingHints": "podium asks hints of the pods that an event can concern in any case",
     }
 )
 _GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
@@ -141,6 +161,8 @@ def _fault(name: str, on: bool) -> str:
         return f"{name}: cannot be {str(on).lower()}, the feature is locked to {str(gate.default).lower()}"
     if on and name in MISSING:
         return f"{name}: cannot be true, podium does not have it: {MISSING[name]}"
+    if not on and name in ALWAYS:
+        return f"{name}: cannot be false, podium always has it: {ALWAYS[name]}"
     return ""
 
 
@@ -151,14 +173,17 @@ def _spread_groups(values: dict[str, bool]) -> dict[str, bool]:
         for group, stage in _GROUPS.items()
         if group in values
         for name, gate in KNOWN_GATES.items()
-        if gate.stage is stage and name not in MISSING
+        if gate.stage is stage and name not in MISSING and name not in ALWAYS
     }
     return spread | {name: on for name, on in values.items() if name not in _GROUPS}
 
 
 def _warnings(values: dict[str, bool]) -> tuple[Problem, ...]:
-    return tuple(
-        Problem(FLAG, f"{name}: the feature is generally available; a later release will not know the gate")
-        for name in values
-        if name in KNOWN_GATES and KNOWN_GATES[name].stage is Stage.GA
-    )
+    return tuple(Problem(FLAG, f"{name}: {text}") for name in values if (text := _warning(name)))
+
+
+def _warning(name: str) -> str:
+    gate = KNOWN_GATES.get(name)
+    if gate is not None and gate.stage is Stage.GA:
+        return "the feature is generally available; a later release will not know the gate"
+    return f"has no effect: {NO_EFFECT[name]}" if name in NO_EFFECT else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.defaults import binding_conditions
 from config.feature_gates import FeatureGates
-from config.names import qualified_name_fault
+from config.names import label_value_fault, qualified_name_fault
 from config.problems import Finding, Path, duplicate, forbidden, invalid, required, unsupported
 from config.types import (
     CoschedulingArgs,
@@ -114,7 +114,9 @@ def _expression(requirement: NodeSelectorRequirement, path: Path) -> Iterator[Fi
         case operator if operator not in _OPERATORS:
             yield unsupported((*path, "operator"), operator, _OPERATORS)
         case _:
-            pass
+            for index, value in enumerate(values):
+                if fault := label_value_fault(value):
+                    yield invalid((*path, "values", index), value, fault)
 
 
 def _field(requirement: NodeSelectorRequirement, path: Path) -> Iterator[Finding]:

@@ -129,8 +129,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
     reads_amounts = False
+    #: fewer pods need not help: once the pod that has it attached is gone, a shared volume is a new one, and may be one
+    #: too many
     sparse = True
-    fewer_pods_help = True
     code = Code.UNSCHEDULABLE
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -179,6 +180,10 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         for i in close.nonzero()[0].tolist():
             fits[i] = not self._exceeds(new, nodes.info(i))
         return fits
+
+    def concerned_by(self, state: CycleState, shape: PodShape) -> bool:
+        """Only pods with volumes that could be attached."""
+        return any(map(may_attach, shape.volumes))
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rules for one node."""

@@ -17,7 +17,15 @@ from typing import Any
 from kube.api.core import Node, PersistentVolume, PersistentVolumeClaim
 from kube.api.custom import custom_resource, is_custom_name
 from kube.api.meta import ApiObject
-from kube.api.quantity_check import checked_capacity, checked_claim, checked_node, checked_volume
+from kube.api.quantity_check import (
+    checked_capacity,
+    checked_claim,
+    checked_node,
+    checked_resource_claim,
+    checked_slice,
+    checked_volume,
+)
+from kube.api.resource import ResourceClaim, ResourceSlice
 from kube.api.resources import RESOURCES
 from kube.api.storage import CSIStorageCapacity
 from kube.client.discovery import Discovery
@@ -37,6 +45,8 @@ _CHECKS: dict[type[ApiObject], Callable[[Any], Any]] = {
     PersistentVolume: checked_volume,
     PersistentVolumeClaim: checked_claim,
     CSIStorageCapacity: checked_capacity,
+    ResourceSlice: checked_slice,
+    ResourceClaim: checked_resource_claim,
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from config.feature_gates import KNOWN_GATES, MISSING
+from config.feature_gates import ALWAYS, KNOWN_GATES, MISSING, NO_EFFECT
 from config.types import ClientConnection, Configuration, Extender, LeaderElection, Profile
 from podium.flags import FLAGS, Group
 
@@ -106,6 +106,10 @@ def render() -> str:
 def _remark(gate: str) -> str:
     if gate in MISSING:
         return f"cannot be turned on: podium does not have {MISSING[gate]}"
+    if gate in ALWAYS:
+        return f"cannot be turned off: {ALWAYS[gate]}"
+    if gate in NO_EFFECT:
+        return f"no effect: {NO_EFFECT[gate]}"
     return "locked" if KNOWN_GATES[gate].locked else ""
 
 

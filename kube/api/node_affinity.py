@@ -1,10 +1,12 @@
 """Which nodes a pod asks for: nodeSelector and node affinity, required and preferred, on labels and the node's name.
 
 Anybody may call it. These are the readable one-node rules; whoever judges thousands of nodes interns the terms first.
-A term that Kubernetes cannot parse (unknown operator, Gt with a word) matches nothing.
+A term that Kubernetes cannot parse (unknown operator, Gt with a word, what cannot be a label's key or value) matches
+nothing, whatever else it says.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from kube.api.core import (
     NodeSelector,
@@ -13,7 +15,7 @@ from kube.api.core import (
     Pod,
     PreferredSchedulingTerm,
 )
-from kube.api.labels import IN, NOT_IN, compare_integers
+from kube.api.labels import IN, NOT_IN, compare_integers, is_label_key, is_label_value
 
 METADATA_NAME = "metadata.name"
 
@@ -64,6 +66,8 @@ def preferred_score(terms: Iterable[PreferredSchedulingTerm], labels: Mapping[st
 
 def match_expression(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
     """One expression on the node's labels; NotIn and DoesNotExist hold where the label is absent."""
+    if not is_readable(requirement):
+        return False
     value = labels.get(requirement.key)
     values = requirement.values
     match requirement.operator:
@@ -77,6 +81,12 @@ def match_expression(requirement: NodeSelectorRequirement, labels: Mapping[str, 
             return value is None and not values
         case operator:
             return value is not None and compare_integers(value, operator, values)
+
+
+@lru_cache(maxsize=4096)
+def is_readable(requirement: NodeSelectorRequirement) -> bool:
+    """Whether key and values are such as labels can have: "-5" is none, so Gt and Lt know no negative numbers."""
+    return is_label_key(requirement.key) and all(map(is_label_value, requirement.values))
 
 
 def match_field(requirement: NodeSelectorRequirement, name: str) -> bool:

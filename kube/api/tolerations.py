@@ -1,5 +1,6 @@
 """Taints and tolerations. Anybody may call it; it never decides what a taint means for scheduling."""
 
+import re
 from collections.abc import Container, Iterable
 
 from kube.api.core import Taint, Toleration
@@ -9,12 +10,15 @@ NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 
+#: stricter than Go's ParseInt, as Kubernetes is here: 0700 and +5, read differently elsewhere, are no numbers
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]*")
+
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
     """Whether this toleration tolerates the taint.
 
     An empty effect is all effects, an empty key all keys. Gt and Lt (feature gate TaintTolerationComparisonOperators)
-    hold when the taint's value is the greater or the lesser of two integers.
+    hold when the taint's value is the greater or the lesser of two integers, both written as one writes integers.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -54,7 +58,11 @@ def find_untolerated(
 
 
 def _compare(taint_value: str, operator: str, toleration_value: str) -> bool:
-    left, right = parse_int64(taint_value), parse_int64(toleration_value)
+    left, right = _decimal(taint_value), _decimal(toleration_value)
     if left is None or right is None:
         return False
     return left > right if operator == "Gt" else left < right
+
+
+def _decimal(text: str) -> int | None:
+    return parse_int64(text) if _DECIMAL.fullmatch(text) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from kube.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from kube.api.labels import EXISTS, NOT_IN
-from kube.api.node_affinity import match_expression, match_field, required_node_selector
+from kube.api.node_affinity import is_readable, match_expression, match_field, required_node_selector
 from scheduler.snapshot.columns import LabelValues, Mask
 from scheduler.snapshot.snapshot import Nodes
 
@@ -55,6 +55,8 @@ def values_matching(requirement: NodeSelectorRequirement, label: LabelValues) ->
     """Per code of the label's values, whether the requirement holds; hostname has as many values as there are nodes."""
     values = label.values
     table = np.zeros(len(values), np.bool_)
+    if not is_readable(requirement):
+        return table
     match requirement.operator:
         case "In" | "NotIn" if requirement.values:
             table[[values.code_of[value] for value in requirement.values if value in values.code_of]] = True

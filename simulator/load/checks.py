@@ -6,7 +6,7 @@ never change anything and never look at other objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,16 @@ from kube.api.core import (
 )
 from kube.api.meta import ApiObject, LabelSelector, LabelSelectorRequirement
 from kube.api.quantity import QuantityError, nanos
+from kube.api.quantity_check import (
+    Amounts,
+    capacity_amounts,
+    claim_spec_amounts,
+    resource_claim_amounts,
+    slice_amounts,
+    status_amounts,
+)
+from kube.api.resource import QuantityText, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from kube.api.storage import CSIStorageCapacity
 
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -48,8 +58,8 @@ def check(body: ApiObject) -> Iterator[str]:
         yield from specific(body)
 
 
-@lru_cache(maxsize=65536)
-def _amount(text: str) -> int | None:
+@lru_cache(maxsize=65536, typed=True)
+def _amount(text: QuantityText) -> int | None:
     """The quantity, or None for what is none; pods repeat the same few texts."""
     try:
         return nanos(text)
@@ -57,13 +67,19 @@ def _amount(text: str) -> int | None:
         return None
 
 
-def _quantities(amounts: dict[str, str], path: str) -> Iterator[str]:
+def _quantities(amounts: Mapping[str, QuantityText], path: str) -> Iterator[str]:
     for name, text in amounts.items():
         amount = _amount(text)
+        where = f"{path}.{name}" if path else name
         if amount is None:
-            yield f'{path}.{name}: "{text}": not a quantity'
+            yield f'{where}: "{text}": not a quantity: expected a number with an optional suffix, such as 500m or 1.5Gi'
         elif amount < 0:
-            yield f'{path}.{name}: "{text}": expected zero or more'
+            yield f'{where}: "{text}": expected zero or more'
+
+
+def _all_quantities(said: Iterable[Amounts]) -> Iterator[str]:
+    for path, amounts in said:
+        yield from _quantities(amounts, path)
 
 
 def _one_of(value: str, allowed: tuple[str, ...], path: str) -> Iterator[str]:
@@ -83,6 +99,9 @@ def _pod(pod: Pod) -> Iterator[str]:
     if spec.resources is not None:
         yield from _resources(spec.resources, "spec.resources")
     yield from _quantities(spec.overhead, "spec.overhead")
+    yield from _all_quantities(status_amounts(pod))
+    if spec.priority is not None and not -(2**31) <= spec.priority < 2**31:
+        yield f"spec.priority: {spec.priority}: expected a whole number of 32 bits"
     for index, toleration in enumerate(spec.tolerations):
         yield from _toleration(toleration, f"spec.tolerations[{index}]")
     for index, constraint in enumerate(spec.topology_spread_constraints):
@@ -222,9 +241,29 @@ def _claim(claim: PersistentVolumeClaim) -> Iterator[str]:
     yield from _quantities(claim.spec.resources.requests, "spec.resources.requests")
 
 
+def _capacity(capacity: CSIStorageCapacity) -> Iterator[str]:
+    yield from _all_quantities(capacity_amounts(capacity))
+
+
+def _slice(resource_slice: ResourceSlice) -> Iterator[str]:
+    yield from _all_quantities(slice_amounts(resource_slice))
+
+
+def _resource_claim(claim: ResourceClaim) -> Iterator[str]:
+    yield from _all_quantities(resource_claim_amounts(claim))
+
+
+def _resource_claim_template(template: ResourceClaimTemplate) -> Iterator[str]:
+    yield from _all_quantities(claim_spec_amounts(template.spec.spec, "spec.spec"))
+
+
 _BY_TYPE: dict[type[Any], Callable[[Any], Iterator[str]]] = {
     Pod: _pod,
     Node: _node,
     PersistentVolume: _volume,
     PersistentVolumeClaim: _claim,
+    CSIStorageCapacity: _capacity,
+    ResourceSlice: _slice,
+    ResourceClaim: _resource_claim,
+    ResourceClaimTemplate: _resource_claim_template,
 }

@@ -79,6 +79,20 @@ def test_scoring_of_resources_counts_cpu_and_memory_alike() -> None:
         assert [(resource.name, resource.weight) for resource in resources] == [("cpu", 1), ("memory", 1)]
 
 
+@pytest.mark.parametrize(
+    ("plugin", "args"),
+    [
+        ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: 0}, {name: memory, weight: 3}]}}"),
+        ("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 0}, {name: memory}]}"),
+    ],
+)
+def test_a_resource_with_a_weight_of_0_has_none_and_weighs_1(plugin: str, args: str) -> None:
+    profile = effective(f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]").profiles[0]
+    found = profile.args(plugin)
+    resources = found.scoring_strategy.resources if plugin == "NodeResourcesFit" else found.resources
+    assert (resources[0].name, resources[0].weight) == ("cpu", 1)
+
+
 def test_devices_have_ten_seconds_to_be_found_and_ten_minutes_to_be_bound() -> None:
     args = effective().profiles[0].args("DynamicResources")
     assert (args.filter_timeout.seconds, args.binding_timeout.seconds) == (10, 600)

@@ -1,9 +1,14 @@
 """Feature gates: defaults, `--feature-gates`, and what it refuses."""
 
+from pathlib import Path
+
 import pytest
 
-from config.feature_gates import DEFAULT_GATES, KNOWN_GATES, MISSING, Stage, parse
+from config.feature_gates import ALWAYS, DEFAULT_GATES, KNOWN_GATES, MISSING, NO_EFFECT, Stage, parse
 from config.problems import ConfigError
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("config", "scheduler", "plugins", "simulator", "podium")
 
 
 @pytest.mark.parametrize(
@@ -102,3 +107,31 @@ def test_what_podium_does_not_have_cannot_be_turned_on(name: str) -> None:
     assert not KNOWN_GATES[name].default
     for text in ("AllAlpha=true,AllBeta=true", f"{name}=false"):
         assert not parse(text)[0].enabled(name)
+
+
+@pytest.mark.parametrize("name", sorted(ALWAYS))
+def test_what_podium_always_does_cannot_be_turned_off(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(f"{name}=false")
+    assert str(raised.value) == f"--feature-gates: {name}: cannot be false, podium always has it: {ALWAYS[name]}"
+    assert KNOWN_GATES[name].default
+    for text in ("AllBeta=false", f"{name}=true"):
+        assert parse(text)[0].enabled(name)
+
+
+@pytest.mark.parametrize("on", ["true", "false"])
+@pytest.mark.parametrize("name", sorted(NO_EFFECT))
+def test_a_gate_that_makes_no_difference_warns(name: str, on: str) -> None:
+    gates, warnings = parse(f"{name}={on}")
+    assert gates.enabled(name) is (on == "true")
+    assert [str(warning) for warning in warnings] == [f"--feature-gates: {name}: has no effect: {NO_EFFECT[name]}"]
+
+
+def test_every_gate_that_can_be_switched_makes_a_difference_or_says_that_it_does_not() -> None:
+    files = (path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.name != "feature_gates.py")
+    read = "".join(path.read_text(encoding="utf-8") for path in files)
+    switchable = {name for name, gate in KNOWN_GATES.items() if not gate.locked}
+    silent = {
+        name for name in switchable - MISSING.keys() - ALWAYS.keys() - NO_EFFECT.keys() if f'"{name}"' not in read
+    }
+    assert silent == set()

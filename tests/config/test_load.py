@@ -278,7 +278,7 @@ profiles:
       scoringStrategy:
         resources:
         - name: cpu
-          weight: 0
+          weight: 101
       shape: round
 - schedulerName: a
 podMaxBackoffSeconds: soon
@@ -290,7 +290,7 @@ podMaxBackoffSeconds: soon
     assert str(caught.value).splitlines() == [
         "conf.yaml:3: parallelism: Invalid value: 0: must be greater than 0",
         "conf.yaml:4: colour: unknown field",
-        f"conf.yaml:14: {args}.scoringStrategy.resources[0].weight: Invalid value: 0: must be in 1..100",
+        f"conf.yaml:14: {args}.scoringStrategy.resources[0].weight: Invalid value: 101: must be in 1..100",
         f"conf.yaml:15: {args}.shape: unknown field",
         'conf.yaml:16: profiles[2].schedulerName: Duplicate value: "a"',
         "conf.yaml:17: podMaxBackoffSeconds: Invalid value: expected a whole number, not 'soon'",

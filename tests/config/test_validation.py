@@ -153,6 +153,12 @@ R = "requiredDuringSchedulingIgnoredDuringExecution"
         ("NodeAffinity", affinity("{key: a, operator: Gt, values: [x]}"),
          [f"{A}.addedAffinity.{R}.nodeSelectorTerms[0].matchExpressions[0].values: "
           "Required value: exactly one whole number with operator Gt"]),
+        ("NodeAffinity", affinity("{key: a, operator: NotIn, values: [b, c d]}"),
+         [f'{A}.addedAffinity.{R}.nodeSelectorTerms[0].matchExpressions[0].values[1]: Invalid value: "c d": must be at '
+          "most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"]),
+        ("NodeAffinity", affinity("{key: a, operator: Gt, values: ['-5']}"),
+         [f'{A}.addedAffinity.{R}.nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: "-5": must be at '
+          "most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"]),
         ("NodeAffinity", affinity("{key: a, operator: Like}"),
          [f'{A}.addedAffinity.{R}.nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Like": '
           'supported values: "DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"']),
@@ -167,8 +173,8 @@ R = "requiredDuringSchedulingIgnoredDuringExecution"
         ("NodeResourcesFit", "{scoringStrategy: {type: Best}}",
          [f'{A}.scoringStrategy.type: Unsupported value: "Best": supported values: '
           '"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"']),
-        ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: 0}]}}",
-         [f"{A}.scoringStrategy.resources[0].weight: Invalid value: 0: must be in 1..100"]),
+        ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: -1}]}}",
+         [f"{A}.scoringStrategy.resources[0].weight: Invalid value: -1: must be in 1..100"]),
         ("NodeResourcesFit", "{scoringStrategy: {resources: [{name: cpu, weight: 100}, {weight: 101}]}}",
          [f"{A}.scoringStrategy.resources[1].name: Required value: the name of a resource",
           f"{A}.scoringStrategy.resources[1].weight: Invalid value: 101: must be in 1..100"]),

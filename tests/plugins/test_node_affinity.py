@@ -57,6 +57,11 @@ def wants(*terms, **fields):
         pytest.param(wants(requires("gen", Lt, "10")), {"a1"}, id="Lt compares integers"),
         pytest.param(wants(requires("gen", Gt, "x")), set(), id="Gt with a word matches nothing"),
         pytest.param(wants(requires(ZONE, "Near", "a")), set(), id="an unknown operator matches nothing"),
+        pytest.param(wants(requires("disk", NotIn, "h d")), set(), id="NotIn with what cannot be a label's value"),
+        pytest.param(wants(requires("gen", Gt, "-5")), set(), id="Gt with a sign, as no label's value has"),
+        pytest.param(
+            wants(requires("di sk", DoesNotExist)), set(), id="DoesNotExist with what cannot be a label's key"
+        ),
         pytest.param(wants(requires(ZONE, In, "b"), requires(ZONE, In, "c")), {"b1", "c1"}, id="terms are ORed"),
         pytest.param(
             wants(node_term(requires(ZONE, In, "a"), requires("disk", In, "ssd"))), {"a1"}, id="expressions are ANDed"

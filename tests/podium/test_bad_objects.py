@@ -160,7 +160,26 @@ def resized(**resources: Any) -> dict[str, Any]:
     return with_status(ours("odd", nodeName="n1"), containerStatuses=[{"name": "main", **resources}])
 
 
+def with_devices(**device: Any) -> dict[str, Any]:
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "a", **device}]}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "odd"}, "spec": spec}
+
+
+def asking_devices(**capacity: Any) -> dict[str, Any]:
+    asked = {"name": "r", "exactly": {"deviceClassName": "c", "capacity": {"requests": capacity}}}
+    metadata = {"name": "odd", "namespace": "default"}
+    spec = {"devices": {"requests": [asked]}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+
+
 NO_QUANTITY = "'lots' is not a quantity: expected a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+RESOURCES = {
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ResourceClaim": "resourceclaims.resource.k8s.io",
+    "ResourceSlice": "resourceslices.resource.k8s.io",
+}
 UNREADABLE = [
     pytest.param(asking(cpu="lots"), f"spec.containers[0].resources.requests.cpu: {NO_QUANTITY}", id="a pod's request"),
     pytest.param(ours("odd", overhead={"cpu": "lots"}), f"spec.overhead.cpu: {NO_QUANTITY}", id="a pod's overhead"),
@@ -168,6 +187,21 @@ UNREADABLE = [
         resized(allocatedResources={"cpu": "lots"}),
         f"status.containerStatuses[0].allocatedResources.cpu: {NO_QUANTITY}",
         id="what a container was given",
+    ),
+    pytest.param(
+        with_status(ours("odd"), initContainerStatuses=[{"name": "main", "resources": {"requests": {"cpu": "lots"}}}]),
+        f"status.initContainerStatuses[0].resources.requests.cpu: {NO_QUANTITY}",
+        id="what a sidecar has",
+    ),
+    pytest.param(
+        with_devices(capacity={"memory": {"value": "lots"}}),
+        f"spec.devices[0].capacity.memory.value: {NO_QUANTITY}",
+        id="a device's capacity",
+    ),
+    pytest.param(
+        asking_devices(memory="lots"),
+        f"spec.devices.requests[0].exactly.capacity.requests.memory: {NO_QUANTITY}",
+        id="what a claim asks of a device",
     ),
     pytest.param(sized(cpu="lots"), f"status.allocatable.cpu: {NO_QUANTITY}", id="a node's size"),
     pytest.param(volume(capacity={"storage": "lots"}), f"spec.capacity.storage: {NO_QUANTITY}", id="a volume's size"),
@@ -203,11 +237,9 @@ async def test_what_cannot_be_read_is_skipped_counted_and_told_of_once(
         store(api_server, with_meta(odd, annotations={"changed": "yes"}))
         await asyncio.sleep(5.0)
         kind = odd["kind"]
-        key = "odd" if kind in ("Node", "PersistentVolume") else "default/odd"
+        key = "odd" if kind in ("Node", "PersistentVolume", "ResourceSlice") else "default/odd"
         lines = [record.getMessage() for record in caplog.records if "odd" in record.getMessage()]
-        resource = {"PersistentVolumeClaim": "persistentvolumeclaims", "PersistentVolume": "persistentvolumes"}.get(
-            kind, f"{kind.lower()}s"
-        )
+        resource = RESOURCES.get(kind, f"{kind.lower()}s")
         assert lines == [f"{resource}: {key} cannot be read and is skipped: {kind} {key}: {said}"]
         sample = service.metrics.registry.get_sample_value
         assert sample("podium_informer_undecodable_total", {"resource": resource}) == 2

@@ -46,6 +46,14 @@ LABELS = {"zone": "a", "gpus": "4", "disk": "ssd"}
         pytest.param([requires("missing", Lt, "1")], False, id="Lt where the label is absent"),
         pytest.param([requires("zone", "Near", "a")], False, id="an unknown operator matches nothing"),
         pytest.param([requires("missing", NotIn)], False, id="NotIn without values matches nothing"),
+        pytest.param([requires("zone", In, "a", "b c")], False, id="In with what cannot be a label's value"),
+        pytest.param([requires("zone", NotIn, "b c")], False, id="NotIn with what cannot be a label's value"),
+        pytest.param([requires("-missing", DoesNotExist)], False, id="DoesNotExist with what cannot be a label's key"),
+        pytest.param([requires("missing", NotIn, "b" * 64)], False, id="NotIn with a value too long for a label"),
+        pytest.param([requires("gpus", Gt, "-5")], False, id="Gt: no label's value begins with a sign"),
+        pytest.param(
+            [requires("gpus", Gt, "-5"), requires("gpus", Gt, "3")], True, id="one that can be read beside it"
+        ),
         pytest.param([], False, id="no terms match nothing"),
         pytest.param([node_term()], False, id="an empty term matches nothing"),
         pytest.param([node_term(), requires("zone", In, "a")], True, id="an empty term beside a good one"),

@@ -40,6 +40,13 @@ def test_a_toleration_tolerates(toleration, expected):
         pytest.param("Lt", "9", "10", False, id="numbers, not text"),
         pytest.param("Gt", "many", "950", False, id="a word in the toleration"),
         pytest.param("Gt", "900", "many", False, id="a word in the taint"),
+        pytest.param("Gt", "-5", "0", True, id="negative numbers are numbers"),
+        pytest.param("Lt", "0", "-9223372036854775808", True, id="the least integer of 64 bits"),
+        pytest.param("Gt", "0", "9223372036854775808", False, id="one more than 64 bits hold"),
+        pytest.param("Gt", "5", "007", False, id="a taint's number with leading zeros is none"),
+        pytest.param("Gt", "+5", "7", False, id="nor is a toleration's with a plus sign"),
+        pytest.param("Lt", "5", "-0", False, id="nor minus zero"),
+        pytest.param("Lt", "5", "", False, id="nor an empty value"),
     ],
 )
 def test_comparison_operators_are_behind_their_gate(operator, value, taint_value, expected):

@@ -5,13 +5,17 @@ import pytest
 from config.types import DefaultPreemptionArgs
 from kube.api.meta import Condition
 from plugins.inter_pod_affinity import InterPodAffinity
+from plugins.node_resources_fit import NodeResourcesFit
+from plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.framework.preemption.candidates import number_of_candidates
 from scheduler.framework.preemption.choice import badness, choose
 from scheduler.framework.preemption.dry_run import Candidate, by_importance
 from scheduler.framework.preemption.prospects import filters_to_ask
 from scheduler.snapshot.pod_info import ShapeTable
 from tests.builders import HOSTNAME, affinity, make_node, make_pod, pod_term, taint
-from tests.scheduler.framework.preempting import FILTERS, ONE_BY_ONE, Cluster, budget, on
+from tests.plugins.harness import ListedObjects
+from tests.plugins.volumes.builders import DRIVER, attachment, claim, csi_node, volume
+from tests.scheduler.framework.preempting import FILTERS, ONE_BY_ONE, Cluster, asked_in_full, budget, on
 
 VIP = make_pod("vip", cpu="2", priority=1000, uid="vip")
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -457,4 +461,29 @@ def test_a_refusal_that_stands_is_repeated_in_the_message():
     cluster = Cluster([make_node("n", cpu="4")], running, filters=(*FILTERS, InterPodAffinity))
     assert cluster.message(VIP_NEEDS_DISTANCE) == (
         "preemption: 0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+    )
+
+
+@pytest.mark.parametrize("clever", [True, False], ids=["asked what is needed", "asked in full"])
+def test_a_pod_that_keeps_a_shared_volume_attached_is_no_victim_where_more_are_attached_than_may_be(clever):
+    """The limit sank, so nothing more can be attached; what is attached can be shared, but not attached again."""
+    filters = (NodeVolumeLimits, NodeResourcesFit)
+    cluster = Cluster(
+        [make_node("n", cpu="1")],
+        [on("n", "sharing", cpu="1", priority=0, claims=["shared"])],
+        filters=filters if clever else asked_in_full(filters),
+    )
+    listed = {
+        "PersistentVolumeClaim": [claim("shared", volume="v")],
+        "PersistentVolume": [volume("v", bound_to="default/shared"), volume("w", bound_to="default/other")],
+        "CSINode": [csi_node("n", {DRIVER: 1})],
+        "VolumeAttachment": [attachment("a", "n", "w")],
+    }
+    for kind, objects in listed.items():
+        lister = cluster.listed.setdefault(kind, ListedObjects())
+        for obj in objects:
+            lister.put(obj)
+    assert cluster.outcome(make_pod("new", cpu="1", priority=9, claims=["shared"])) == (None, [])
+    assert cluster.message(make_pod("new", cpu="1", priority=9, claims=["shared"])) == (
+        "preemption: 0/1 nodes are available: 1 node(s) exceed max volume count."
     )

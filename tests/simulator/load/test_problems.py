@@ -30,13 +30,15 @@ def object_(version, kind, rest):
 
 
 POD, NODE = "(Pod default/web): ", "(Node x): "
+DEVICES = "resource.k8s.io/v1"
+NO_QUANTITY = "not a quantity: expected a number with an optional suffix, such as 500m or 1.5Gi"
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         pytest.param(container("resources: {requests: {cpu: 1x}}"),
-                     POD + 'spec.containers[0].resources.requests.cpu: "1x": not a quantity', id="no quantity"),
+                     POD + 'spec.containers[0].resources.requests.cpu: "1x": ' + NO_QUANTITY, id="no quantity"),
         pytest.param(container("resources: {limits: {memory: -1}}").replace("limits", "requests"),
                      POD + 'spec.containers[0].resources.requests.memory: "-1": expected zero or more', id="negative"),
         pytest.param(container("resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}"),
@@ -46,11 +48,11 @@ POD, NODE = "(Pod default/web): ", "(Node x): "
                      POD + "spec.containers[0].resources.requests.cpu: expected a string, got a list",
                      id="a list for a quantity"),
         pytest.param(pod("initContainers: [{resources: {requests: {a/b: x}}}], containers: [{name: c}]"),
-                     POD + 'spec.initContainers[0].resources.requests.a/b: "x": not a quantity', id="init containers"),
+                     POD + 'spec.initContainers[0].resources.requests.a/b: "x": ' + NO_QUANTITY, id="init containers"),
         pytest.param(pod("overhead: {cpu: abc}, containers: [{name: c}]"),
-                     POD + 'spec.overhead.cpu: "abc": not a quantity', id="overhead"),
+                     POD + 'spec.overhead.cpu: "abc": ' + NO_QUANTITY, id="overhead"),
         pytest.param(pod("resources: {requests: {cpu: abc}}, containers: [{name: c}]"),
-                     POD + 'spec.resources.requests.cpu: "abc": not a quantity', id="pod-level requests"),
+                     POD + 'spec.resources.requests.cpu: "abc": ' + NO_QUANTITY, id="pod-level requests"),
         pytest.param(container("ports: [{containerPort: 70000}]"),
                      POD + "spec.containers[0].ports[0].containerPort: 70000: expected a port from 1 to 65535",
                      id="a port out of range"),
@@ -100,16 +102,46 @@ POD, NODE = "(Pod default/web): ", "(Node x): "
                      "podAffinityTerm.labelSelector.matchExpressions[0].values: expected at least one value with In",
                      id="In without values"),
         pytest.param(object_("v1", "Node", "status: {allocatable: {cpu: four}}"),
-                     NODE + 'status.allocatable.cpu: "four": not a quantity', id="a node's quantity"),
+                     NODE + 'status.allocatable.cpu: "four": ' + NO_QUANTITY, id="a node's quantity"),
         pytest.param(object_("v1", "Node", "spec: {taints: [{key: a}]}"),
                      NODE + 'spec.taints[0].effect: "": expected one of NoSchedule, PreferNoSchedule, NoExecute',
                      id="a taint without effect"),
         pytest.param(object_("v1", "Node", "spec: []"), NODE + "spec: expected a mapping", id="a list for a spec"),
         pytest.param(object_("v1", "PersistentVolume", "spec: {capacity: {storage: big}}"),
-                     '(PersistentVolume x): spec.capacity.storage: "big": not a quantity', id="a volume's capacity"),
+                     '(PersistentVolume x): spec.capacity.storage: "big": ' + NO_QUANTITY, id="a volume's capacity"),
         pytest.param(object_("v1", "PersistentVolumeClaim", "spec: {resources: {requests: {storage: big}}}"),
-                     '(PersistentVolumeClaim default/x): spec.resources.requests.storage: "big": not a quantity',
+                     '(PersistentVolumeClaim default/x): spec.resources.requests.storage: "big": ' + NO_QUANTITY,
                      id="a claim's size"),
+        pytest.param(object_("storage.k8s.io/v1", "CSIStorageCapacity", "storageClassName: s\ncapacity: big"),
+                     '(CSIStorageCapacity default/x): capacity: "big": ' + NO_QUANTITY, id="what storage is left"),
+        pytest.param(pod() + "status: {containerStatuses: [{name: c, resources: {requests: {cpu: big}}}]}\n",
+                     POD + 'status.containerStatuses[0].resources.requests.cpu: "big": ' + NO_QUANTITY,
+                     id="what a container has"),
+        pytest.param(pod() + "status: {initContainerStatuses: [{name: c, allocatedResources: {cpu: big}}]}\n",
+                     POD + 'status.initContainerStatuses[0].allocatedResources.cpu: "big": ' + NO_QUANTITY,
+                     id="what a sidecar was given"),
+        pytest.param(pod() + "status: {resources: {requests: {cpu: big}}}\n",
+                     POD + 'status.resources.requests.cpu: "big": ' + NO_QUANTITY, id="what a pod has as a whole"),
+        pytest.param(pod("containers: [{name: c}], priority: 3000000000"),
+                     POD + "spec.priority: 3000000000: expected a whole number of 32 bits", id="a priority too high"),
+        pytest.param(object_(DEVICES, "ResourceSlice", "spec: {devices: [{name: a, capacity: {mem: {value: big}}}]}"),
+                     '(ResourceSlice x): spec.devices[0].capacity.mem.value: "big": ' + NO_QUANTITY,
+                     id="a device's capacity"),
+        pytest.param(object_(DEVICES, "ResourceSlice", "spec: {devices: [{name: a, capacity: {mem: {value: 1, "
+                             "requestPolicy: {validRange: {min: 1, step: big}}}}}]}"),
+                     '(ResourceSlice x): spec.devices[0].capacity.mem.requestPolicy.validRange.step: "big": '
+                     + NO_QUANTITY, id="in what steps a device may be shared"),
+        pytest.param(object_(DEVICES, "ResourceSlice", "spec: {sharedCounters: [{counters: {c: {value: big}}}]}"),
+                     '(ResourceSlice x): spec.sharedCounters[0].counters.c.value: "big": ' + NO_QUANTITY,
+                     id="a shared counter"),
+        pytest.param(object_(DEVICES, "ResourceClaim", "spec: {devices: {requests: [{firstAvailable: [{name: s, "
+                             "capacity: {requests: {mem: big}}}]}]}}"),
+                     '(ResourceClaim default/x): spec.devices.requests[0].firstAvailable[0].capacity.requests.mem: '
+                     '"big": ' + NO_QUANTITY, id="what a claim asks of a device"),
+        pytest.param(object_(DEVICES, "ResourceClaimTemplate", "spec: {spec: {devices: {requests: [{name: r, exactly: "
+                             "{capacity: {requests: {mem: big}}}}]}}}"),
+                     '(ResourceClaimTemplate default/x): spec.spec.devices.requests[0].exactly.capacity.requests.mem: '
+                     '"big": ' + NO_QUANTITY, id="what a claim's template asks of a device"),
         pytest.param(workload("Deployment", "replicas: -1, template: {spec: {containers: [{name: c}]}}"),
                      "(Deployment default/web): spec.replicas: -1: expected a whole number from 0 to 1000000",
                      id="fewer replicas than none"),
@@ -117,8 +149,8 @@ POD, NODE = "(Pod default/web): ", "(Node x): "
                      "(Deployment default/web): spec.template.spec: expected the spec of a pod", id="no template"),
         pytest.param(workload("Deployment", "replicas: 2, template: {spec: {containers: [{resources: {limits: {cpu: x}}"
                               "}]}}"),
-                     '(Deployment default/web): spec.template.spec.containers[0].resources.requests.cpu: "x": not a '
-                     "quantity", id="a template's quantity, once for all replicas"),
+                     '(Deployment default/web): spec.template.spec.containers[0].resources.requests.cpu: "x": '
+                     + NO_QUANTITY, id="a template's quantity, once for all replicas"),
         pytest.param(workload("DaemonSet", "template: {spec: {tolerations: {a: b}}}"),
                      "(DaemonSet default/web): spec.template.spec.tolerations: expected a list, got a mapping",
                      id="a template's type"),
@@ -144,7 +176,7 @@ def test_problems_of_all_files_are_named_at_once(tmp_path):
         load([str(tmp_path)])
     where = "document 1 (Pod default/web): spec.containers[0].resources.requests"
     assert caught.value.problems == tuple(
-        f'{tmp_path}/{name}.yaml: {where}.{resource}: "{text}": not a quantity'
+        f'{tmp_path}/{name}.yaml: {where}.{resource}: "{text}": {NO_QUANTITY}'
         for name in ("a", "b")
         for resource, text in (("cpu", "1x"), ("memory", "1y"))
     )
