@@ -17,19 +17,18 @@ from scheduler.framework.dry_runs import DryRuns
 from scheduler.framework.enabled import EnabledPlugins, Observer
 from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
+from scheduler.framework.kept_answers import KeptAnswers
 from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import (
     FilterPlugin,
     PreScorePlugin,
-    Scope,
     ScorePlugin,
 )
 from scheduler.framework.refusals import Refusals
-from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
-from scheduler.framework.shape_patch import patch
+from scheduler.framework.shape_cache import ASK
 from scheduler.framework.status import Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
-from scheduler.snapshot.pod_info import PodInfo, PodShape
+from scheduler.snapshot.pod_info import PodInfo
 from scheduler.snapshot.snapshot import Nodes
 
 log = logging.getLogger(__name__)
@@ -47,33 +46,12 @@ class CyclePoints(DryRuns):
         self.scores: tuple[tuple[ScorePlugin, float], ...] = tuple(
             (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
         )
-        self.shapes = ShapeCache()
-        self.families = ShapeCache()
+        self.kept = KeptAnswers(self.snapshot, self.pre_filter, self.filters, self.pre_score, self.scores)
         #: rows that a group's placement confines cycles to, None for no confinement
         self.placement: Mask | None = None
-        self._split_by_scope()
-        handle.dry_run = self
-
-    def _split_by_scope(self) -> None:
-        """Plugins whose answers are kept per family, per shape, and those that are asked in every cycle."""
-        kept = [p for p in self.filters if p.scope is not Scope.CLUSTER and not p.sparse and not p.is_scalar()]
-        self._asked_filters = [p for p in self.filters if p not in kept]
-        kept_scores = [(p, w) for p, w in self.scores if p.scope is not Scope.CLUSTER and not p.is_scalar()]
-        names = {p.name for p, _ in kept_scores}
-        self._asked_scores = [(p, w) for p, w in self.scores if p.name not in names]
-        self._asked_pre_scores = [p for p in self.pre_score if p.name not in names]
-        self._family_filters = [p for p in kept if _is_for_family(p)]
-        self._family_scores = [(p, w) for p, w in kept_scores if _is_for_family(p)]
-        self._shape_filters = [p for p in kept if not _is_for_family(p)]
-        self._shape_scores = [(p, w) for p, w in kept_scores if not _is_for_family(p)]
-        self._order = {p: i for i, p in enumerate(self.pre_filter)}
-        by_row = [p for p in kept if p.scope is Scope.ROW]
-        scored_by_row = [p for p, _ in kept_scores if p.scope is Scope.ROW]
-        self._has_one_node_forms = all(type(p).filter_node is not FilterPlugin.filter_node for p in by_row) and all(
-            type(p).score_node is not ScorePlugin.score_node for p in scored_by_row
-        )
         #: whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies
         self.has_scalar_plugins = any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
+        handle.dry_run = self
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
 
@@ -81,20 +59,17 @@ class CyclePoints(DryRuns):
         """PreFilter and Filter over all nodes, nominated pods counted. `wanted`: sample size for scalar filters."""
         started = perf_counter()
         self.meter.begin_cycle()
-        nodes, shape = self.snapshot.nodes, state.pod_info.shape
-        entry = self._known(self.shapes, shape.key, shape)
-        common = None
-        if entry is None:
-            common = self._known(self.families, shape.family_key, shape) or self._new_family(state, nodes)
-            entry = self._new_entry(common, state, nodes)
-        found = Feasibility(state, nodes, entry, nodes.none if common is not None else entry.mask)
+        nodes = self.snapshot.nodes
+        entry, common = self.kept.entry_of(state, self.meter)
+        found = Feasibility(state, nodes, entry, nodes.none if entry.mask is None else entry.mask)
         self._run_pre_filter(found)
         refused = found.rejection or found.error
         self.observe("PreFilter", refused.code.text if refused else "Success", perf_counter() - started)
         if refused is not None:
             return found
         started = perf_counter()
-        found.error = self._run_kept_filters(found, common)
+        found.error = self.kept.bring_up_to_date(entry, common, state, self.meter)
+        found.mask = entry.mask
         if found.error is None:
             self._run_asked_filters(found, wanted)
         if found.error is None and not found.rejection:
@@ -103,36 +78,6 @@ class CyclePoints(DryRuns):
                 found.mask = found.mask & self.placement
         self.observe("Filter", found.error.code.text if found.error else "Success", perf_counter() - started)
         return found
-
-    def _known(self, cache: ShapeCache, key: bytes, shape: PodShape) -> ShapeEntry | None:
-        entry = cache.get(key, self.snapshot)
-        if entry is not None and not entry.is_quiet(shape):
-            cache.drop(key)
-            return None
-        return entry
-
-    def _new_family(self, state: CycleState, nodes: Nodes) -> ShapeEntry:
-        """What PreFilters say of a shape that differs from others in more than amounts."""
-        common = ShapeEntry(self.snapshot.version)
-        loud = shape_fill.without_quiet(common, self.pre_filter, state)
-        shared = [p for p in loud if p.scope is Scope.CLUSTER or not p.reads_amounts]
-        common.own_pre_filters = [p for p in loud if p not in shared]
-        shape_fill.fill_pre_filters(common, shared, state, nodes, self.meter)
-        self._choose_asked(common)
-        return common
-
-    def _new_entry(self, common: ShapeEntry, state: CycleState, nodes: Nodes) -> ShapeEntry:
-        """The same with the PreFilters that look at amounts."""
-        entry = ShapeEntry(self.snapshot.version)
-        entry.begin(common)
-        state.data |= entry.data
-        answers, skipping = len(entry.pre_filters), len(entry.skip_filter)
-        shape_fill.fill_pre_filters(entry, common.own_pre_filters, state, nodes, self.meter)
-        if len(entry.pre_filters) > answers:
-            entry.pre_filters.sort(key=lambda each: self._order[each[0]])
-        if len(entry.skip_filter) > skipping:
-            self._choose_asked(entry)
-        return entry
 
     def _run_pre_filter(self, found: Feasibility) -> None:
         """Runs in plugin order. Unschedulable: the others still run; UnschedulableAndUnresolvable ends it."""
@@ -179,50 +124,6 @@ class CyclePoints(DryRuns):
         row_of = self.snapshot.row_of
         mask[[row_of[name] for name in names if name in row_of]] = True
         return mask
-
-    def _run_kept_filters(self, found: Feasibility, common: ShapeEntry | None) -> Status | None:
-        """`common`: what the family of a new shape has in common, None for a known shape."""
-        entry, state = found.entry, found.state
-        status = patch(entry, state, self.snapshot) if common is None else self._fill(found, common)
-        state.skip_score |= entry.skip_score
-        found.mask = entry.mask
-        return status
-
-    def _fill(self, found: Feasibility, common: ShapeEntry) -> Status | None:
-        """Ask the kept filters and scores about all rows: those that are the family's once for all of it."""
-        entry, nodes, shape = found.entry, found.nodes, found.state.pod_info.shape
-        if not common.filled:
-            common.mask = common.node_mask = nodes.all
-            status = self._fill_with(common, self._family_filters, self._family_scores, found)
-            if status is not None:
-                return status
-            common.filled = True
-            self.families.put(shape.family_key, common, common.own_bytes(nodes.size))
-        entry.take_over(common)
-        entry.has_one_node_forms = self._has_one_node_forms
-        status = self._fill_with(entry, self._shape_filters, self._shape_scores, found)
-        if status is None:
-            shape_fill.finish(entry, common, nodes)
-            self.shapes.put(shape.key, entry, entry.own_bytes(nodes.size) - common.own_bytes(nodes.size))
-        return status
-
-    def _fill_with(
-        self,
-        entry: ShapeEntry,
-        filters: list[FilterPlugin],
-        scores: list[tuple[ScorePlugin, float]],
-        found: Feasibility,
-    ) -> Status | None:
-        state, nodes = found.state, found.nodes
-        return shape_fill.fill_filters(entry, filters, state, nodes, self.meter) or shape_fill.fill_scores(
-            entry, scores, state, nodes, self.meter
-        )
-
-    def _choose_asked(self, entry: ShapeEntry) -> None:
-        """Who has to be asked in every cycle, for this shape."""
-        entry.asked_filters = [p for p in self._asked_filters if p.name not in entry.skip_filter]
-        entry.asked_pre_scores = [p for p in self._asked_pre_scores if p.name not in entry.skip_score]
-        entry.asked_scores = [(p, w) for p, w in self._asked_scores if p.name not in entry.skip_score]
 
     def _run_asked_filters(self, found: Feasibility, wanted: int | None) -> None:
         state, nodes = found.state, found.nodes
@@ -426,11 +327,6 @@ class CyclePoints(DryRuns):
             scores.asked[plugin.name] = weighted = weight * final
             scores.total += weighted
         return None
-
-
-def _is_for_family(plugin: FilterPlugin | ScorePlugin) -> bool:
-    """Whether its answers are the same for all shapes of a family, and need not be brought up to date."""
-    return plugin.scope is Scope.NODE and not plugin.reads_amounts
 
 
 def _empty_node_set(plugins: list[str]) -> Status:

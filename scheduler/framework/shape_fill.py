@@ -128,7 +128,7 @@ def _add_vector(entry: ShapeEntry, plugin: ScorePlugin, weight: float, raw: Vect
     elif not plugin.bounded and (wrong := out_of_range(plugin.name, raw, nodes)) is not None:
         return wrong
     else:
-        # A new array: what was there may be the family's, and a single one must not be that of `raw`.
+        # A new array, as it will be written to: what was there may be the family's, and `raw` stays as it is.
         entry.base = weight * raw if entry.base is None else entry.base + (raw if weight == 1 else weight * raw)
     own = _own(raw)
     entry.scores.append((plugin, weight))
@@ -136,14 +136,6 @@ def _add_vector(entry: ShapeEntry, plugin: ScorePlugin, weight: float, raw: Vect
     if plugin.scope is Scope.ROW:
         entry.row_scores.append((plugin, weight, own, final))
     return None
-
-
-def finish(entry: ShapeEntry, common: ShapeEntry, nodes: Nodes) -> None:
-    """Make the sum of scores an array that may be written to."""
-    if entry.base is None:
-        entry.base = nodes.zeros
-    elif entry.base is common.base:
-        entry.base = entry.base.copy()
 
 
 def _own(answer: NDArray[T]) -> NDArray[T]:
