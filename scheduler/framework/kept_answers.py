@@ -118,7 +118,7 @@ class KeptAnswers:
     def bring_up_to_date(
         self, entry: ShapeEntry, common: ShapeEntry | None, state: CycleState, meter: Meter
     ) -> Status | None:
-        """Filters and scores as of now; `common` as `entry_of` gave it. Returns the error of a plugin that ends in one."""
+        """Filters and scores as of now; `common` as `entry_of` gave it. The error of a plugin that ended in one."""
         status = patch(entry, state, self._snapshot) if common is None else self._fill(entry, common, state, meter)
         state.skip_score |= entry.skip_score
         return status
