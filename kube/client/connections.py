@@ -159,11 +159,12 @@ class ConnectionPool:
     def __init__(
         self, server: URL, tls: ssl.SSLContext | None, server_hostname: str | None, limit: int, timeout: float
     ) -> None:
-        """`timeout`, seconds: for one exchange; connecting gets a third of it."""
+        """`timeout`, seconds: for one exchange; connecting gets a third of it. Needs the running loop."""
         self._server = server
         self._tls = (tls or ssl.create_default_context()) if server.scheme == "https" else None
         self._server_hostname = (server_hostname or server.host) if self._tls is not None else None
         self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
         #: exchanges that may begin, and those that wait until one ends
         self._room = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -200,24 +201,22 @@ class ConnectionPool:
             self._idle.pop().abort()
 
     def _send(self, connection: Connection, request: bytes) -> asyncio.Future[Answer]:
-        loop = asyncio.get_running_loop()
-        self._busy[connection] = loop.time() + self._timeout
+        self._busy[connection] = self._loop.time() + self._timeout
         if self._alarm is None:
-            self._alarm = loop.call_later(self._timeout, self._end_late_ones)
+            self._alarm = self._loop.call_later(self._timeout, self._end_late_ones)
         return connection.send(request)
 
     def _end_late_ones(self) -> None:
         self._alarm = None
-        loop = asyncio.get_running_loop()
-        late = loop.time() + CLOCK_STEP
+        late = self._loop.time() + CLOCK_STEP
         for connection, end in self._busy.items():
             if end > late:
-                self._alarm = loop.call_at(end, self._end_late_ones)
+                self._alarm = self._loop.call_at(end, self._end_late_ones)
                 return
             connection.fail("no answer in time", "Timeout")
 
     async def _wait_for_room(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
+        turn = self._loop.create_future()
         self._waiting.append(turn)
         try:
             await turn
@@ -245,10 +244,9 @@ class ConnectionPool:
         return None
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout / 3):
-                _, connection = await loop.create_connection(
+                _, connection = await self._loop.create_connection(
                     Connection,
                     self._server.host or "",
                     self._server.port or 0,

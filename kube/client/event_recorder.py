@@ -16,7 +16,6 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 from kube.api import codec
@@ -50,6 +49,8 @@ class EventType(enum.StrEnum):
 class _Series:
     """One event and how often it happened. Owned by the recorder."""
 
+    __slots__ = ("count", "event", "key", "queued", "seen_at", "sending", "sent_at", "sent_count")
+
     def __init__(self, key: tuple[Any, ...], event: Event, now: float) -> None:
         self.key = key
         self.event = event
@@ -70,6 +71,7 @@ class EventRecorder:
         self._client = client
         self._instance = instance
         self._now = now  # only ever written into events, for people to read
+        self._clock = _loop_time
         self._use_core_api = False
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         # Wakes one sender for each entry: an asyncio.Event would wake all that rest, to find it taken.
@@ -103,7 +105,7 @@ class EventRecorder:
         about = reference(regarding)
         other = reference(related) if related is not None else None
         key = (_identity(about), other and _identity(other), reason, action, type_, note, controller)
-        now = _loop_time()
+        now = self._clock()
         series = self._series.get(key)
         if series is not None:
             self._repeat(series, now)
@@ -124,6 +126,7 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write until cancelled."""
+        self._clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             for _ in range(SENDERS):
                 group.create_task(self._send_all(), name="events")
@@ -162,7 +165,7 @@ class EventRecorder:
     async def _sweep_all(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_PERIOD)
-            now = _loop_time()
+            now = self._clock()
             for key, series in [*self._series.items()]:
                 unsent = series.count > series.sent_count
                 if unsent and now - series.sent_at >= SERIES_INTERVAL:
@@ -195,18 +198,19 @@ class EventRecorder:
                 return
 
     async def _write(self, series: _Series) -> None:
-        count = series.count
-        # AlreadyExists: an earlier try got through, though its answer did not.
-        with suppress(errors.AlreadyExists):
-            if series.sent_count:
-                try:
-                    await self._patch(series.event, count)
-                except errors.NotFound:
-                    await self._create(series.event, count)  # it has expired on the server
-            else:
+        count, known = series.count, series.sent_count
+        if known:
+            try:
+                await self._patch(series.event, count)
+            except errors.NotFound:
+                known = 0  # it has expired on the server
+        if not known:
+            try:  # noqa: SIM105 - for every event, and `suppress` makes an object
                 await self._create(series.event, count)
+            except errors.AlreadyExists:
+                pass  # an earlier try got through, though its answer did not
         series.sent_count = count
-        series.sent_at = _loop_time()
+        series.sent_at = self._clock()
 
     def _create(self, event: Event, count: int) -> Coroutine[Any, Any, bytes]:
         body = self._core_event(event, count) if self._use_core_api else self._event(event, count)
@@ -257,12 +261,12 @@ class EventRecorder:
 
     def _give_up(self, series: _Series, error: Exception) -> None:
         self.failed += 1
-        series.sent_at = _loop_time()
+        series.sent_at = self._clock()
         if not series.sent_count:
             self._series.pop(series.key, None)  # so that the next time counts as the first
         # One line a minute: the API server's trouble is not to become the log's.
-        if _loop_time() - self._last_complaint >= SWEEP_PERIOD:
-            self._last_complaint = _loop_time()
+        if self._clock() - self._last_complaint >= SWEEP_PERIOD:
+            self._last_complaint = self._clock()
             log.warning("Cannot write events (%d failed, %d dropped so far): %s", self.failed, self.dropped, error)
 
     def _event_name(self, about: str) -> str:

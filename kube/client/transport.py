@@ -53,6 +53,7 @@ class Transport:
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
         self._writes: ConnectionPool | None = None
+        self._clock: Callable[[], float] | None = None
         self._render = Renderer(URL(credentials.server), self._headers)
 
     def apart(self, connections: int) -> "Transport":
@@ -62,6 +63,7 @@ class Transport:
 
     def open(self) -> None:
         """Make the sessions; needs the running loop."""
+        self._clock = asyncio.get_running_loop().time
         self._requests = self._session(self._connections)
         self._watches = self._session(0)
         if self._credentials.proxy is None:
@@ -113,8 +115,8 @@ class Transport:
         return await self._connect_stream(call, self._credentials.headers(), sock_read)
 
     async def _exchange(self, call: Request, headers: Mapping[str, str], read: Read | None) -> bytes:
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        assert self._clock is not None, "use the client as an async context manager"
+        started = self._clock()
         try:
             if call.body is not None and self._writes is not None:
                 answer = await self._writes.exchange(self._render(call, headers))
@@ -125,7 +127,7 @@ class Transport:
         except errors.TRANSPORT_ERRORS as error:
             raise _of(call, errors.from_exception(error)) from error
         if self._on_answer is not None:
-            self._on_answer(call.method, answer.status, loop.time() - started)
+            self._on_answer(call.method, answer.status, self._clock() - started)
         if answer.status >= 300:
             raise _of(call, errors.from_response(answer.status, answer.body, answer.retry_after))
         return answer.body
