@@ -178,11 +178,22 @@ class _Profile:
             for other in chosen:
                 if other != name:
                     self._note(f"{other} is dropped: a profile has one scoring strategy, {STRATEGIES[name]}", "plugins")
+            if (
+                least not in chosen
+                and "-score" not in taken[least][0]
+                and not self._is_off("NodeResourcesFit", "score")
+            ):
+                self._note("LeastAllocated, the default, is dropped: a profile has one scoring strategy", "plugins")
             plugin_args(self.profile, "NodeResourcesFit")["scoringStrategy"] = strategy(name, args or {})
         elif "-score" in taken[least][0]:
             _append(_mapping(self.profile, "plugins", "score"), "disabled", {"name": "NodeResourcesFit"})
         elif taken[least][1]:
             plugin_args(self.profile, "NodeResourcesFit")["scoringStrategy"] = strategy(least, taken[least][1] or {})
+
+    def _is_off(self, name: str, point: str) -> bool:
+        """Whether the profile takes a default plugin, or all of them, away from a point."""
+        disabled = [entry for at, sets in self._sets() if at == point for entry in _list(sets.get("disabled"))]
+        return any(_named(entry, name) or _named(entry, "*") for entry in disabled)
 
     def _node_label(self) -> None:
         """Keep NodeLabel's filter as node affinity added to every pod."""

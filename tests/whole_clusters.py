@@ -202,13 +202,13 @@ class ClusterMaker:
     # --- what changes -------------------------------------------------------------------------------------
 
     def change(self, cache: Any) -> None:
-        """Pods come and go, a node becomes another one."""
+        """Pods come and go; now and then a node becomes another one."""
         for _ in range(self.rng.randint(1, 3)):
             cache.add_pod(self.running())
         for uid in self.some(list(cache.pods), 2):
             cache.remove_pod(uid)
         name = self.rng.choice(self.node_names)
-        if name in cache.nodes:
+        if self.chance(0.4):
             cache.update_node(self.node(name))
 
     def chance(self, share: float) -> bool:

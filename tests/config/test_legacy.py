@@ -128,6 +128,29 @@ def test_of_two_scoring_plugins_the_chosen_one_stays() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "disabled", "told"),
+    [
+        pytest.param("v1beta1", "[]", True, id="the default scored, too"),
+        pytest.param("v1beta1", "[{name: NodeResourcesLeastAllocated}]", False, id="it was switched off"),
+        pytest.param("v1beta1", "[{name: '*'}]", False, id="all were switched off"),
+        pytest.param("v1beta2", "[{name: NodeResourcesFit}]", False, id="it had another name since v1beta2"),
+    ],
+)
+def test_a_strategy_that_scored_beside_the_chosen_one_is_not_dropped_in_silence(
+    version: str, disabled: str, told: bool
+) -> None:
+    score = f"{{disabled: {disabled}, enabled: [{{name: NodeResourcesMostAllocated, weight: 3}}]}}"
+    loaded = read(version, f"profiles: [{{plugins: {{score: {score}}}}}]")
+    profile = loaded.configuration.profiles[0]
+    assert (at(profile, "score")["NodeResourcesFit"], profile.args("NodeResourcesFit").scoring_strategy.type) == (
+        3,
+        "MostAllocated",
+    )
+    dropped = "profiles[0].plugins: LeastAllocated, the default, is dropped: a profile has one scoring strategy"
+    assert (dropped in notes(loaded)) is told
+
+
 def test_without_its_scoring_plugin_free_resources_are_not_scored() -> None:
     text = "profiles: [{plugins: {score: {disabled: [{name: NodeResourcesLeastAllocated}]}}}]"
     profile = read("v1beta1", text).configuration.profiles[0]
