@@ -14,7 +14,7 @@ from kube.api.core import Node, Pod
 from plugins.helpers.hints import is_same_pod, queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Scope
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Scope, Versioned
 from scheduler.framework.status import SKIP, Code, Status
 from scheduler.snapshot.columns import Mask
 from scheduler.snapshot.node_info import NodeInfo
@@ -74,6 +74,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """Refuse nodes that do not declare every feature the pod needs."""
 
     name = "NodeDeclaredFeatures"
+    reads_amounts = False
     scope = Scope.NODE
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -83,9 +84,9 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         on(EventResource.UNSCHEDULED_POD, Action.UPDATE, hint=own_requirements_changed),
     )
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Most pods need nothing special; with the feature gate off none does."""
-        return not (self.handle.gate(self.name) and required_features(shape.pod))
+        return None if self.handle.gate(self.name) and required_features(shape.pod) else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Most pods need nothing special; with the feature gate off none does."""

@@ -17,7 +17,7 @@ import numpy as np
 from config.types import NodeResourcesBalancedAllocationArgs
 from kube.api.core import Pod
 from plugins.helpers import amounts
-from plugins.helpers.allocation import NATIVE, real_requests
+from plugins.helpers.allocation import NATIVE, counts
 from plugins.helpers.amounts import PAIR, Capacities, as_vector
 from plugins.helpers.kept_rows import KeptRows
 from scheduler.framework.cycle_state import CycleState
@@ -43,35 +43,40 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         super().__init__(args, handle)
         args = args or NodeResourcesBalancedAllocationArgs()
-        self.resources = tuple(spec.name for spec in args.resources)
+        self.resources = tuple(spec.name for spec in args.resources if counts(spec.name))
         self._is_pair = self.resources == PAIR
         #: resources -> what the score starts from: 150 less how even the nodes are used as they are
         self._starts: dict[tuple[str, ...], KeptRows] = {}
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         """SKIP for pods that request none of the resources: they would all gather on the most even node."""
-        return None if any(self._wanted(state.pod_info.shape).values()) else SKIP
+        wanted = self._requested_by(state.pod_info.shape)
+        state.write(self.name, wanted)
+        return None if any(wanted.values()) else SKIP
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
         """50 + (50 + with − without) / 2 in Go's integers; 50 is 100 / 2, so it can be added before."""
-        shape = state.pod_info.shape
-        wanted = self._wanted(shape)
+        wanted = self._wanted(state)
         capacity = nodes.snapshot.index(Capacities).pair(nodes) if self._is_pair else None
-        score = self._evenness(nodes, wanted) if capacity is None else _evenness_of_pair(nodes, shape, capacity)
+        score = self._evenness(nodes, wanted) if capacity is None else _evenness_of_pair(nodes, wanted, capacity)
         score += self._start(nodes, tuple(wanted))
         score *= 0.5
         return np.floor(score, out=score)
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The same formula for one node."""
-        wanted = self._wanted(state.pod_info.shape)
-        with_pod = evenness_of_one(_shares(node, wanted))
-        without_pod = evenness_of_one(_shares(node, dict.fromkeys(wanted, 0)))
-        return HALF + (HALF + with_pod - without_pod) // 2
+        with_pod, without_pod = _shares(node, self._wanted(state))
+        return HALF + (HALF + evenness_of_one(with_pod) - evenness_of_one(without_pod)) // 2
 
-    def _wanted(self, shape: PodShape) -> Mapping[str, int]:
+    def _wanted(self, state: CycleState) -> Mapping[str, int]:
+        """A profile may have the score without PreScore."""
+        wanted: Mapping[str, int] | None = state.data.get(self.name)
+        return self._requested_by(state.pod_info.shape) if wanted is None else wanted
+
+    def _requested_by(self, shape: PodShape) -> Mapping[str, int]:
         """What the pod requests; a scalar resource that it does not request is no matter of this pod."""
-        return {r: amount for r, amount in real_requests(shape, self.resources).items() if amount or r in NATIVE}
+        requests = shape.requests
+        return {name: requests.get(name, 0) for name in self.resources if name in NATIVE or requests.get(name)}
 
     def _evenness(self, nodes: Nodes, wanted: Mapping[str, int]) -> Vector:
         """How even the nodes are used with that much more requested."""
@@ -92,44 +97,45 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
             nothing = dict.fromkeys(resources, 0)
             kept = self._starts[resources] = KeptRows(
                 lambda view: HIGHEST_START - self._evenness(view, nothing),
-                lambda node: HIGHEST_START - evenness_of_one(_shares(node, nothing)),
+                lambda node: HIGHEST_START - evenness_of_one(_shares(node, nothing)[1]),
             )
         return kept.of(nodes)
 
 
-def _shares(node: NodeInfo, wanted: Mapping[str, int]) -> list[float]:
-    """The share of each resource that the node offers, with that much more requested."""
-    return [
-        (node.requested.get(resource, 0) + amount) / node.allocatable[resource]
-        for resource, amount in wanted.items()
-        if node.allocatable.get(resource)
-    ]
+def _shares(node: NodeInfo, wanted: Mapping[str, int]) -> tuple[list[float], list[float]]:
+    """The share of each resource that the node offers, with that much more requested and without, at most 1."""
+    with_pod, without_pod = [], []
+    allocatable, requested = node.allocatable, node.requested
+    for resource, amount in wanted.items():
+        capacity = allocatable.get(resource)
+        if capacity:
+            already = requested.get(resource, 0)
+            without_pod.append(already / capacity if already < capacity else 1.0)
+            with_pod.append((already + amount) / capacity if already + amount < capacity else 1.0)
+    return with_pod, without_pod
 
 
-def _evenness_of_pair(nodes: Nodes, shape: PodShape, capacity: Vector) -> Vector:
+def _evenness_of_pair(nodes: Nodes, wanted: Mapping[str, int], capacity: Vector) -> Vector:
     """`evenness` of cpu and memory with the pod, `(2, size)` at once.
 
     (1 - |a - b| / 2) * 100 and (2 - |a - b|) * 50 are the same float, as halving is exact.
     """
-    wanted = np.array([(float(shape.requests.get(resource, 0)),) for resource in PAIR])
     first = nodes.snapshot.resource_index["cpu"]
-    shares = nodes.column("requested")[first : first + 2] + wanted
+    shares = nodes.column("requested")[first : first + 2] + np.array([(float(amount),) for amount in wanted.values()])
     np.minimum(shares, capacity, out=shares)
     np.divide(shares, capacity, out=shares)
-    even = np.subtract(shares[0], shares[1], out=shares[0])
+    even: Vector = shares[0] - shares[1]
     np.abs(even, out=even)
     np.subtract(2.0, even, out=even)
     even *= HALF
-    whole: Vector = np.floor(even, out=even)
-    return whole
+    return np.floor(even, out=even)
 
 
 def evenness_of_one(shares: Sequence[float]) -> int:
-    """100 times one minus the standard deviation of the used shares, truncated; a share is at most 1.
+    """100 times one minus the standard deviation of the used shares, truncated.
 
     The deviation is 0 for one resource, half the distance for two, the population's for more.
     """
-    shares = [min(share, 1.0) for share in shares]
     if len(shares) == 2:
         return int((1 - abs((shares[0] - shares[1]) / 2)) * MAX_NODE_SCORE)
     if len(shares) < 2:

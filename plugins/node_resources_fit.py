@@ -17,7 +17,7 @@ from config.types import NodeResourcesFitArgs
 from kube.api import pod_requests
 from kube.api.core import Node, Pod
 from plugins.helpers import amounts
-from plugins.helpers.allocation import NATIVE, Strategy
+from plugins.helpers.allocation import NATIVE, Strategy, Wanted
 from plugins.helpers.hints import had_a_place, is_same_pod, queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
@@ -38,6 +38,7 @@ from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo, allocatable_of
 from scheduler.snapshot.snapshot import Nodes
 
+SCORE_STATE = "NodeResourcesFit/score"
 TOO_MANY_PODS = "Too many pods"
 #: under this key a plugin for devices leaves the extended resources that device classes back: where a node offers none
 #: of such a resource itself, its devices decide
@@ -85,13 +86,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """The same rule for one node."""
-        reasons = [TOO_MANY_PODS] if node.requested["pods"] + 1 > node.allocatable.get("pods", 0) else []
+        allocatable, requested = node.allocatable, node.requested
+        reasons = [TOO_MANY_PODS] if requested["pods"] + 1 > allocatable.get("pods", 0) else []
         hopeless = False
         for resource, amount in self._requests(state):
-            offered = node.allocatable.get(resource, 0)
+            offered = allocatable.get(resource, 0)
             if not offered and resource in _device_backed(state):
                 continue
-            if amount > offered - node.requested.get(resource, 0):
+            if amount > offered - requested.get(resource, 0):
                 reasons.append(insufficient(resource))
                 hopeless = hopeless or amount > offered
         return self._refusal(reasons, hopeless) if reasons else None
@@ -120,16 +122,22 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
-        """Every pod is scored: nothing to prepare and nothing to skip."""
+        """Every pod is scored: nothing to skip."""
+        state.write(SCORE_STATE, self.strategy.wanted(state.pod_info.shape))
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector:
         """What the strategy says of the node with the pod on it."""
-        return self.strategy.score(state.pod_info.shape, nodes)
+        return self.strategy.score(self._wanted(state), nodes)
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The same formula for one node."""
-        return self.strategy.score_node(state.pod_info.shape, node)
+        return self.strategy.score_node(self._wanted(state), node)
+
+    def _wanted(self, state: CycleState) -> Wanted:
+        """A profile may have the score without PreScore."""
+        wanted: Wanted | None = state.data.get(SCORE_STATE)
+        return self.strategy.wanted(state.pod_info.shape) if wanted is None else wanted
 
     def score_placement(self, group: Group, nodes: Nodes) -> float:
         """The fuller the nodes are with the group on them, the better: another group may need the empty ones."""
@@ -175,12 +183,14 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # --- helpers ------------------------------------------------------------------------------------------
 
     def _requests(self, state: CycleState) -> Requests:
-        requests: Requests = state.read(self.name)
+        requests: Requests = state.data[self.name]
         return requests
 
     def _counted(self, requests: Mapping[str, int]) -> Requests:
         """The requests that a node must have room for; reasons name native resources first, others by name."""
-        order = [name for name in NATIVE if name in requests] + sorted(requests.keys() - set(NATIVE))
+        order = [name for name in NATIVE if name in requests]
+        if len(order) < len(requests):
+            order += sorted(requests.keys() - set(NATIVE))
         return tuple((name, requests[name]) for name in order if requests[name] > 0 and not self._is_ignored(name))
 
     def _is_ignored(self, resource: str) -> bool:

@@ -26,7 +26,7 @@ from plugins.helpers.listed import Derived
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Versioned
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask, Vector
@@ -128,6 +128,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """Refuse nodes on which a CSI driver has no room for the pod's volumes."""
 
     name = "NodeVolumeLimits"
+    reads_amounts = False
     #: fewer pods need not help: once the pod that has it attached is gone, a shared volume is a new one, and may be one
     #: too many
     sparse = True
@@ -156,9 +157,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Pods without a volume that scheduling looks at."""
-        return not shape.volumes
+        return None if shape.volumes else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without a volume that could be attached."""

@@ -20,7 +20,7 @@ from kube.api.volumes import READ_WRITE_ONCE_POD, not_found
 from plugins.helpers.hints import queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Versioned
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
@@ -146,6 +146,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """Refuse nodes where a disk is taken, and all nodes while somebody else uses a ReadWriteOncePod claim."""
 
     name = "VolumeRestrictions"
+    reads_amounts = False
     fewer_pods_help = True
     code = Code.UNSCHEDULABLE
     events = (
@@ -154,9 +155,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         on(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD, hint=own_claim_added),
     )
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Pods without a volume that scheduling looks at."""
-        return not shape.volumes
+        return None if shape.volumes else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without disks and without a conflict over claims; a claim that is not there is in nobody's power."""

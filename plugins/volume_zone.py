@@ -20,7 +20,7 @@ from kube.api.volumes import claim_class, not_found, waits_for_consumer
 from plugins.helpers.hints import queue_if
 from scheduler.framework.cluster_event import Action, EventResource, QueueingHint, on
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreFilterResult, Versioned
 from scheduler.framework.status import SKIP, Code, Status, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.node_info import NodeInfo
@@ -75,6 +75,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     """Refuse nodes outside the zones of the pod's bound volumes."""
 
     name = "VolumeZone"
+    reads_amounts = False
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     reason = "node(s) had no available volume zone"
@@ -85,9 +86,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         on(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE, hint=zones_changed),
     )
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Pods without a volume that scheduling looks at."""
-        return not shape.volumes
+        return None if shape.volumes else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP where no bound volume has a zone label."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from kube.api.core import Pod
@@ -22,10 +22,10 @@ class PluginClient:
         self._client = client
         self._binder = binder
 
-    async def bind(self, pod: Pod, node_name: str) -> None:
+    def bind(self, pod: Pod, node_name: str) -> Coroutine[Any, Any, None]:
         """POST the binding, for this very pod (its UID goes along)."""
         meta = pod.metadata
-        await self._binder.bind(meta.namespace, meta.name, meta.uid, node_name)
+        return self._binder.bind(meta.namespace, meta.name, meta.uid, node_name)
 
     async def update(self, obj: Any, subresource: str = "") -> Any:
         """PUT an object; only for types that hold all their fields."""

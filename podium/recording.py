@@ -16,7 +16,6 @@ import queue
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -230,8 +229,6 @@ class _Writer:
 
 def _text(kind: str, moment: float, what: Any) -> bytes:
     """One line: {"k": kind, "t": seconds, "v": value}."""
-    if isinstance(what, Decision):
-        what = asdict(what)
-    elif hasattr(what, "KIND"):
+    if hasattr(what, "KIND"):
         what = msgspec.Raw(codec.encode(what))
     return msgspec.json.encode({"k": kind, "t": round(moment, 6), "v": what}) + b"\n"

@@ -153,13 +153,14 @@ class Service:
             Observers(self.metrics.incoming_observer(), self.metrics.observe_event, self.metrics.observe_hint),
             self.snapshot.index(PodGroups) if self._gate("GenericWorkload") or self._gate("GangScheduling") else None,
         )
+        patches = StatusPatches(self._patch_status, self.metrics.dropped_patches.inc)
         self.scheduler = Scheduler(
             Parts(
                 cache=self.cache,
                 queue=queue,
                 frameworks=frameworks,
                 metrics=self.metrics,
-                patches=StatusPatches(self._patch_status, self.metrics.dropped_patches.inc),
+                patches=patches,
                 event=self._event(""),
                 current_pod=pods.indexer.get_by,
                 percentages=self._percentages(),
@@ -167,7 +168,8 @@ class Service:
             )
         )
         self._late_bind(frameworks, queue)
-        handlers = EventHandlers(self.cache, queue, waiting, frameworks.keys())
+        # A pod has a node, whoever gave it: what was still to be written about it is no longer true.
+        handlers = EventHandlers(self.cache, queue, waiting, frameworks.keys(), patches.drop)
         self._add_handlers(handlers, heard)
         nodes = self.factory.informer(Node)
         self.debugger = Debugger(
@@ -311,8 +313,6 @@ class Service:
     def _add_handlers(self, handlers: EventHandlers, heard: Mapping[str, InformerLister]) -> None:
         pods = self.factory.informer(Pod, PODS)
         pods.add_handler(add=handlers.add_pod, update=handlers.update_pod, delete=handlers.delete_pod)
-        drop = self.scheduler.drop_patches
-        pods.add_handler(add=drop, filter=lambda pod: bool(pod.spec.node_name))
         nodes = self.factory.informer(Node)
         nodes.add_handler(add=handlers.add_node, update=handlers.update_node, delete=handlers.delete_node)
         for kind, lister in heard.items():

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 #: binds that met a conflict and are tried again at once
 MAX_CONFLICTS_IN_A_ROW = 3
+NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -59,9 +60,13 @@ class Assumed:
 def overfull(node: NodeInfo | None, pod_info: PodInfo) -> frozenset[str]:
     """The resources that the pod asks for and of which the node has given away more than it has."""
     if node is None:
-        return frozenset()
-    names = [name for name, amount in pod_info.requests.items() if amount > 0]
-    return frozenset(n for n in ("pods", *names) if node.requested.get(n, 0) > node.allocatable.get(n, 0))
+        return NOTHING
+    requested, allocatable = node.requested, node.allocatable
+    over = ["pods"] if requested.get("pods", 0) > allocatable.get("pods", 0) else []
+    for name, amount in pod_info.requests.items():
+        if amount > 0 and requested.get(name, 0) > allocatable.get(name, 0):
+            over.append(name)
+    return frozenset(over) if over else NOTHING
 
 
 class BindingCycle:
@@ -121,7 +126,8 @@ class BindingCycle:
             status_or_none = await framework.run_pre_bind(working, state, pod, node_name)
             if status_or_none is not None:
                 return status_or_none
-        await self._patches.settle(assumed.item.uid)
+        if self._patches.drop(assumed.item.uid):
+            await self._patches.settle(assumed.item.uid)
         refused = self._recheck(assumed)
         if refused is not None:
             return refused
@@ -153,19 +159,22 @@ class BindingCycle:
         return unschedulable(f"node {assumed.node_name} was filled by others: {', '.join(sorted(over))}")
 
     async def _bind(self, assumed: Assumed, pod: Pod) -> Status | None:
-        started = perf_counter()
+        framework, started = assumed.framework, perf_counter()
         try:
-            status = await self._ask_binders(assumed, pod)
+            if framework.handle.extenders:
+                status = await self._ask_binders(assumed, pod)
+            else:
+                status = await framework.run_bind(assumed.state, pod, assumed.node_name)
         except BIND_FAILURES as failure:
             status = await self._after_error(assumed, failure)
         self._cache.finish_binding(assumed.pod_info)
         result = "Success" if status is None else status.code.text
-        assumed.framework.observe("Bind", result, perf_counter() - started)
+        framework.observe("Bind", result, perf_counter() - started)
         if status is not None:
             return status
         self._patches.drop(assumed.item.uid)
         self._bound(assumed)
-        assumed.framework.run_post_bind(assumed.state, pod, assumed.node_name)
+        framework.run_post_bind(assumed.state, pod, assumed.node_name)
         return None
 
     async def _ask_binders(self, assumed: Assumed, pod: Pod) -> Status | None:

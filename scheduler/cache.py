@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from kube.api.core import Node, Pod
 from scheduler.snapshot.node_info import NodeInfo
-from scheduler.snapshot.pod_info import PodInfo
+from scheduler.snapshot.pod_info import PodInfo, uid_of
 from scheduler.snapshot.snapshot import Snapshot
 
 
@@ -84,8 +84,8 @@ class SchedulerCache:
 
     def add_pod(self, pod: Pod) -> None:
         """The informer shows an assigned pod: confirms an assumption or counts a new one."""
-        info = self.snapshot.shapes.pod_info(pod)
-        known = self.pods.get(info.uid)
+        known = self.pods.get(uid_of(pod))
+        info = self._info(pod, known)
         if known is not None:
             if known.assumed and known.node_name == pod.spec.node_name and info.is_like(known.info):
                 self._confirm(known, info)
@@ -94,6 +94,15 @@ class SchedulerCache:
                 self.corrections += 1
             self._take(known)
         self._put(PodState(info, pod.spec.node_name))
+
+    def _info(self, pod: Pod, known: PodState | None) -> PodInfo:
+        """As the shape table makes it; a pod that has not changed keeps its shape, which costs a tenth."""
+        if known is not None:
+            before, shape = known.info.pod, known.info.shape
+            labels, owners = pod.metadata.labels, pod.metadata.owner_references
+            if (pod.spec, labels, owners) == (before.spec, before.metadata.labels, before.metadata.owner_references):
+                return PodInfo(pod, shape)
+        return self.snapshot.shapes.pod_info(pod)
 
     def _confirm(self, state: PodState, info: PodInfo) -> None:
         """The pod is where and what it was assumed to be: its node does not change by it."""

@@ -52,6 +52,10 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
     return [ClusterEvent(EventResource.NODE, action, _NODE_LABELS[action]) for action, changed in changes if changed]
 
 
+def _ignore(uid: str) -> None:
+    """Nothing is written about pods here."""
+
+
 class EventHandlers:
     """Owner: Scheduler."""
 
@@ -61,11 +65,14 @@ class EventHandlers:
         queue: SchedulingQueue,
         waiting_pods: WaitingPods,
         profiles: Collection[str],
+        assigned: Callable[[str], object] = _ignore,
     ) -> None:
+        """`assigned`: told the UID of each pod that is seen to have got a node."""
         self._cache = cache
         self._queue = queue
         self._waiting = waiting_pods
         self._profiles = profiles
+        self._assigned = assigned
         self._snapshot: Snapshot = cache.snapshot
 
     # --- pods ---------------------------------------------------------------------------------------------
@@ -114,8 +121,10 @@ class EventHandlers:
 
     def _add_assigned(self, pod: Pod) -> None:
         """Whoever bound it, it waits no longer; what waits for it may go on."""
+        uid = uid_of(pod)
+        self._assigned(uid)
         self._cache.add_pod(pod)
-        self._queue.delete(uid_of(pod))
+        self._queue.delete(uid)
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, pod)
 
     def _update_assigned(self, old: Pod, new: Pod) -> None:

@@ -1,14 +1,15 @@
 """The scheduler's metrics, under kube-scheduler's own names, labels and buckets (facts 1.7).
 
-Built once by the wiring and handed down; knows nothing of who observes. Children are bound ahead where labels are
-few, because looking them up costs more than observing.
+Built once by the wiring and handed down; knows nothing of who observes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
+
+from scheduler.series import Counter, Histogram
 
 # Go's client exposes no `_created` series; dashboards made for kube-scheduler expect none.
 disable_created_metrics()  # type: ignore[no-untyped-call]

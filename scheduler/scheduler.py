@@ -126,10 +126,6 @@ class Scheduler:
         self.queue.close()
         self._room.set()
 
-    def drop_patches(self, pod: Pod) -> None:
-        """The pod has a node, whoever gave it: what was still to be written about it is no longer true."""
-        self._parts.patches.drop(uid_of(pod))
-
     def percentage_of(self, profile: str) -> int:
         """percentageOfNodesToScore of a profile."""
         return self._parts.percentages.get(profile, 0)

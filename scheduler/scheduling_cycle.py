@@ -142,7 +142,7 @@ def rank(framework: Framework, attempt: Attempt, rows: Codes, extra: Vector | No
     attempt.scores = scores
     if score_log.wanted():
         score_log.write(attempt.pod_info.key, scores)
-    best = (total == total.max()).nonzero()[0]
+    best = (total == np.maximum.reduce(total)).nonzero()[0]
     # Uniform among the best: neither row order nor history may leak into the choice.
     pick = best[0] if len(best) == 1 else best[int(framework.handle.random.random() * len(best))]
     choose(framework, attempt, int(rows[pick]))

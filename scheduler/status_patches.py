@@ -65,16 +65,17 @@ class StatusPatches:
             self._dropped()
         self._news.set()
 
-    def drop(self, uid: str) -> None:
-        """The pod is bound or gone: what waits for it would be wrong."""
+    def drop(self, uid: str) -> bool:
+        """The pod is bound or gone: what waits for it would be wrong. Whether one is being sent nevertheless."""
         self._waiting.pop(uid, None)
         self._nominated.pop(uid, None)
-        if uid in self._sending:
-            self._abandoned.add(uid)
+        if uid not in self._sending:
+            return False
+        self._abandoned.add(uid)
+        return True
 
     async def settle(self, uid: str) -> None:
-        """Nothing is written for the pod any more once this returns: a patch must not arrive after the bind."""
-        self.drop(uid)
+        """After `drop`: nothing is written for the pod once this returns. A patch must not arrive after the bind."""
         scope = self._scopes.get(uid)
         if scope is not None:
             scope.reschedule(asyncio.get_running_loop().time() + SETTLE_TIMEOUT)

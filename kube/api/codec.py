@@ -57,11 +57,12 @@ def decode(data: bytes | msgspec.Raw, type_: type[T]) -> T:
             return convert(_parse(data, type_), type_)
         decoder = _decoders[type_] = msgspec.json.Decoder(type_)
     try:
-        return cast("T", decoder.decode(data))
+        obj: T = decoder.decode(data)
     except msgspec.ValidationError:
         return convert(_parse(data, type_), type_)
     except msgspec.DecodeError as error:
         raise DecodeError(f"{_kind(type_)}: not valid JSON: {error}") from None
+    return obj
 
 
 def convert(obj: Any, type_: type[T]) -> T:

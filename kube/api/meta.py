@@ -8,6 +8,7 @@ decoded object back to a real API server, patch it.
 
 # ruff: noqa: D101 - the types mirror Kubernetes' API reference, which documents them.
 
+import math
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import ClassVar
@@ -133,9 +134,17 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """metav1.Time: whole seconds, UTC."""
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat()[:-6] + "Z"
+    return f"{_to_the_second(int(seconds))}Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """metav1.MicroTime: always six decimals, UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    whole = math.floor(seconds)
+    carry, micros = divmod(round((seconds - whole) * 1e6), 1_000_000)
+    return f"{_to_the_second(whole + carry)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    """Kept, because what happens in one second is told of hundreds of times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]

@@ -4,12 +4,16 @@ Anybody may import it; it performs no requests. `alternatives` are the older ver
 order of preference; they have the same fields as far as the types read them.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from kube.api import apps, coordination, core, events, policy, resource, scheduling, storage, workload
 from kube.api.meta import ApiObject
+
+#: whether a part of a path is one as it is: every valid name
+_PLAIN = re.compile(r"[A-Za-z0-9.-]*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,10 @@ class Resource:
         """The path on the API server; without namespace all of them, without name the collection."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace and self.namespaced:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _segment(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_segment(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -58,6 +62,10 @@ class Resource:
     def at_version(self, version: str) -> "Resource":
         """The same resource at another version of its group."""
         return replace(self, version=version)
+
+
+def _segment(text: str) -> str:
+    return text if _PLAIN(text) else quote(text, safe="")
 
 
 def _v1(type_: type[ApiObject], plural: str, *, namespaced: bool = True, alternatives: Iterable[str] = ()) -> Resource:

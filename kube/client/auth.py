@@ -36,7 +36,7 @@ class CredentialsError(Exception):
 class TokenSource(Protocol):
     """Makes the Authorization header."""
 
-    async def authorization(self) -> str | None:
+    def authorization(self) -> str | None:
         """The header's value as of now; cheap, called for every request."""
 
     async def refresh(self) -> None:
@@ -53,7 +53,7 @@ class FixedToken:
     # Not in its repr: that may end up in a log.
     value: str | None = field(default=None, repr=False)
 
-    async def authorization(self) -> str | None:
+    def authorization(self) -> str | None:
         """The one there is."""
         return self.value
 
@@ -72,22 +72,26 @@ class TokenFile:
         self._token = _read_token(path)
         self._read_at = float("-inf")
 
-    async def authorization(self) -> str | None:
+    def authorization(self) -> str | None:
         """The token, at most a minute old; client-go reads it that often as well."""
         if asyncio.get_running_loop().time() - self._read_at >= TOKEN_FILE_PERIOD:
-            await self.refresh()
+            self._read()
         return f"Bearer {self._token}"
 
     async def refresh(self) -> None:
-        """Read the file; an unreadable one leaves the token that was read last."""
+        """Read the file now."""
+        self._read()
+
+    async def keep_fresh(self) -> None:
+        """Nothing to do: it is read when it is used."""
+
+    def _read(self) -> None:
+        """An unreadable file leaves the token that was read last."""
         self._read_at = asyncio.get_running_loop().time()
         try:
             self._token = _read_token(self._path)
         except CredentialsError as error:
             log.warning("Keeping the token read before: %s", error)
-
-    async def keep_fresh(self) -> None:
-        """Nothing to do: it is read when it is used."""
 
 
 class PluginToken:
@@ -100,7 +104,7 @@ class PluginToken:
         self._lock = asyncio.Lock()
         self._forced_at = float("-inf")
 
-    async def authorization(self) -> str | None:
+    def authorization(self) -> str | None:
         """The token of the last run; None where the plugin gave a client certificate."""
         return getattr(self._loader, "token", None)
 
@@ -144,16 +148,16 @@ class Credentials:
     source: str = "explicit"
     token: TokenSource = field(default_factory=FixedToken)
 
-    async def headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """The headers that prove who we are."""
-        authorization = await self.token.authorization()
+        authorization = self.token.authorization()
         return {"Authorization": authorization} if authorization else {}
 
     async def refresh(self, refused: dict[str, str]) -> bool:
         """After a 401: whether there are other headers now than the refused ones."""
-        if await self.headers() == refused:
+        if self.headers() == refused:
             await self.token.refresh()
-        return await self.headers() != refused
+        return self.headers() != refused
 
     async def keep_fresh(self) -> None:
         """Background work; run it in the program's TaskGroup."""

@@ -9,14 +9,16 @@ Owned by a `transport.Transport`, used by nobody else. It never repeats a reques
 """
 
 import asyncio
+import re
 import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import cast
 from urllib.parse import quote, urlencode
 
 import httptools
+import msgspec
 from yarl import URL
 
 from kube.client.errors import Unreachable
@@ -25,9 +27,23 @@ from kube.client.errors import Unreachable
 IDLE_SECONDS = 15.0
 #: characters of a path that stand for themselves, and "%" because paths come quoted
 _PATH = "/%:@!$&'()*+,;=~"
+#: whether it has no others
+_PLAIN = re.compile(rf"[A-Za-z0-9_.{_PATH}-]*").fullmatch
+#: no loop's clock moves on by more at once
+CLOCK_STEP = 0.01
 
 
-class Answer(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """One request as it goes out, but for what every request to the server has in common."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None = None
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """What came back."""
 
     status: int
@@ -56,20 +72,20 @@ class Connection(asyncio.Protocol):
         open_ = self._transport is not None and not self._transport.is_closing()
         return open_ and self._keeps_alive and self._loop.time() - self._used < IDLE_SECONDS
 
-    async def exchange(self, request: bytes, timeout: float) -> Answer:
-        """Send a request and wait for its answer. Raises Unreachable."""
+    def send(self, request: bytes) -> asyncio.Future[Answer]:
+        """Send a request; its answer, or Unreachable. Whoever stops waiting for it has to abort the connection."""
         assert self._transport is not None
         if self._transport.is_closing():
             raise Unreachable("the server closed the connection as soon as it was made", maybe_applied=False)
-        self._waiter = self._loop.create_future()
+        self._begin()
+        self._waiter = waiter = self._loop.create_future()
         self._transport.write(request)
-        alarm = self._loop.call_later(timeout, self._fail, "no answer in time", "Timeout")
-        try:
-            return await self._waiter
-        finally:
-            alarm.cancel()
-            self._waiter = None
-            self._used = self._loop.time()
+        return waiter
+
+    def fail(self, text: str, reason: str = "Unreachable") -> None:
+        """There is no answer to the request under way, if one is."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(Unreachable(text, maybe_applied=True, reason=reason))
 
     def abort(self) -> None:
         """Close at once, whatever is under way."""
@@ -90,7 +106,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(f"the answer is not HTTP/1.1: {error}")
+            self.fail(f"the answer is not HTTP/1.1: {error}")
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -98,14 +114,9 @@ class Connection(asyncio.Protocol):
         if self._has_head and not self._has_length:
             self.on_message_complete()
         why = f": {error}" if error is not None else " without an answer"
-        self._fail(f"the server closed the connection{why}")
+        self.fail(f"the server closed the connection{why}")
 
     # What the parser calls
-
-    def on_message_begin(self) -> None:
-        """A new answer."""
-        self._retry_after, self._body = None, []
-        self._has_head = self._has_length = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header."""
@@ -126,18 +137,20 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The answer is whole; 1xx only announces another one."""
         status = self._parser.get_status_code()
-        self._has_head = False
         if status < 200:
+            self._begin()
             return
+        self._has_head = False
         self._keeps_alive = self._keeps_alive and self._parser.should_keep_alive()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(Answer(status, self._retry_after, b"".join(self._body)))
+            self._used = self._loop.time()
         else:
             self.abort()  # nobody asked
 
-    def _fail(self, text: str, reason: str = "Unreachable") -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(Unreachable(text, maybe_applied=True, reason=reason))
+    def _begin(self) -> None:
+        self._retry_after, self._body = None, []
+        self._has_head = self._has_length = False
 
 
 class ConnectionPool:
@@ -146,31 +159,80 @@ class ConnectionPool:
     def __init__(
         self, server: URL, tls: ssl.SSLContext | None, server_hostname: str | None, limit: int, timeout: float
     ) -> None:
-        """`timeout`, seconds: for one exchange; connecting gets a third of it."""
+        """`timeout`, seconds: for one exchange; connecting gets a third of it. Needs the running loop."""
         self._server = server
         self._tls = (tls or ssl.create_default_context()) if server.scheme == "https" else None
         self._server_hostname = (server_hostname or server.host) if self._tls is not None else None
         self._timeout = timeout
-        self._room = asyncio.Semaphore(limit)
+        self._loop = asyncio.get_running_loop()
+        #: exchanges that may begin, and those that wait until one ends
+        self._room = limit
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()
+        #: connections in use, and until when each may be; in that order, since all may be for as long
+        self._busy: dict[Connection, float] = {}
+        #: one for all of them: a timer for each exchange costs more than its request
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def exchange(self, request: bytes) -> Answer:
         """Send a request, as `render` makes it, over a free connection. Raises Unreachable."""
-        # Whoever waits here waits for exchanges that end in time, each of them.
-        async with self._room:
+        if self._room:
+            self._room -= 1
+        else:
+            # Whoever waits here waits for exchanges that end in time, each of them.
+            await self._wait_for_room()
+        try:
             connection = self._idle_one() or await self._connect()
             try:
-                answer = await connection.exchange(request, self._timeout)
+                answer = await self._send(connection, request)
             except BaseException:
                 connection.abort()
                 raise
+            finally:
+                self._busy.pop(connection, None)
             self._idle.append(connection)
             return answer
+        finally:
+            self._make_room()
 
     def close(self) -> None:
         """Close what is idle; what is under way ends with its task."""
         while self._idle:
             self._idle.pop().abort()
+
+    def _send(self, connection: Connection, request: bytes) -> asyncio.Future[Answer]:
+        self._busy[connection] = self._loop.time() + self._timeout
+        if self._alarm is None:
+            self._alarm = self._loop.call_later(self._timeout, self._end_late_ones)
+        return connection.send(request)
+
+    def _end_late_ones(self) -> None:
+        self._alarm = None
+        late = self._loop.time() + CLOCK_STEP
+        for connection, end in self._busy.items():
+            if end > late:
+                self._alarm = self._loop.call_at(end, self._end_late_ones)
+                return
+            connection.fail("no answer in time", "Timeout")
+
+    async def _wait_for_room(self) -> None:
+        turn = self._loop.create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # its turn came at the very moment in which it gave up
+                self._make_room()
+            raise
+
+    def _make_room(self) -> None:
+        """An exchange ended: whoever has waited longest takes its place."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._room += 1
 
     def _idle_one(self) -> Connection | None:
         # The one used last: the others may then be let go.
@@ -182,10 +244,9 @@ class ConnectionPool:
         return None
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout / 3):
-                _, connection = await loop.create_connection(
+                _, connection = await self._loop.create_connection(
                     Connection,
                     self._server.host or "",
                     self._server.port or 0,
@@ -199,30 +260,27 @@ class ConnectionPool:
         return connection
 
 
-class Request(NamedTuple):
-    """A write, without what every request to the server has in common."""
-
-    method: str
-    path: str
-    params: Mapping[str, str] | None
-    content_type: str
-    body: bytes
-
-
 class Renderer:
     """Makes bytes of requests to one server. Owner: Transport."""
 
     def __init__(self, server: URL, headers: Mapping[str, str]) -> None:
         self._prefix = server.raw_path.rstrip("/")
         self._common = f" HTTP/1.1\r\nHost: {server.host_port_subcomponent}\r\n{_lines(headers)}"
+        #: the headers of the request before, and what was made of them
+        self._headers: Mapping[str, str] = {}
+        self._lines = ""
 
     def __call__(self, request: Request, headers: Mapping[str, str]) -> bytes:
         """The request as it goes over the wire; `headers` are those of this moment. ValueError for a line break."""
+        if headers != self._headers:
+            self._lines, self._headers = _lines(headers), headers
+        path = request.path if _PLAIN(request.path) else quote(request.path, safe=_PATH)
         query = f"?{urlencode(request.params)}" if request.params else ""
+        body = request.body or b""
         return (
-            f"{request.method} {self._prefix}{quote(request.path, safe=_PATH)}{query}{self._common}{_lines(headers)}"
-            f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n"
-        ).encode("latin-1") + request.body
+            f"{request.method} {self._prefix}{path}{query}{self._common}{self._lines}"
+            f"Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+        ).encode("latin-1") + body
 
 
 def _lines(headers: Mapping[str, str]) -> str:

@@ -11,8 +11,11 @@ with the number of objects and not with the number of events.
 import asyncio
 import enum
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from kube.api.meta import ApiObject
 from kube.client.backoff import TimeSlice
@@ -42,7 +45,7 @@ class DeletedFinalStateUnknown(NamedTuple):
     object: ApiObject | None
 
 
-class Delta(NamedTuple):
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of one object."""
 
     type: DeltaType
@@ -64,7 +67,8 @@ class DeltaFIFO(Generic[T]):
 
     def __init__(self, known_objects: KnownObjects[T]) -> None:
         self._known = known_objects
-        self._items: dict[str, list[Delta]] = {}  # insertion order is the queue's order
+        # In the queue's order. A dict would look at all that have left whenever it is asked for the first one.
+        self._items: OrderedDict[str, list[Delta]] = OrderedDict()
         self._tries: dict[str, int] = {}
         self._initial: set[str] | None = None  # keys of the first list that were not yet processed
         self._news = asyncio.Event()
@@ -134,15 +138,15 @@ class DeltaFIFO(Generic[T]):
         """
         if not self._items:
             return None
-        key = next(iter(self._items))
-        deltas = self._items.pop(key)
+        key, deltas = self._items.popitem(last=False)
         try:
             process(key, deltas)
         except Exception:
             self._put_back(key, deltas)
         else:
             self._tries.pop(key, None)
-            self._done(key)
+            if self._initial:
+                self._initial.discard(key)
         return key
 
     async def pop(self, process: Process) -> str:
@@ -192,16 +196,13 @@ class DeltaFIFO(Generic[T]):
             log.exception("Dropped the news about %s after %d failures to process it", key, tries)
             self.dropped += 1
             self._tries.pop(key, None)
-            self._done(key)
+            if self._initial:
+                self._initial.discard(key)
             return
         log.warning("Cannot process the news about %s, it comes back", key, exc_info=True)
         self._tries[key] = tries
         self._items[key] = deltas + self._items.pop(key, [])
         self._news.set()
-
-    def _done(self, key: str) -> None:
-        if self._initial:
-            self._initial.discard(key)
 
 
 def _better_deletion(first: Delta, second: Delta) -> Delta:

@@ -14,9 +14,8 @@ import enum
 import logging
 import random
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kube.api import codec
@@ -50,6 +49,8 @@ class EventType(enum.StrEnum):
 class _Series:
     """One event and how often it happened. Owned by the recorder."""
 
+    __slots__ = ("count", "event", "key", "queued", "seen_at", "sending", "sent_at", "sent_count")
+
     def __init__(self, key: tuple[Any, ...], event: Event, now: float) -> None:
         self.key = key
         self.event = event
@@ -69,15 +70,12 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._instance = instance
-        self._capacity = capacity
         self._now = now  # only ever written into events, for people to read
+        self._clock = _loop_time
         self._use_core_api = False
         self._series: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
-        self._queue: deque[_Series] = deque()
-        self._news = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._sending = 0
+        # Wakes one sender for each entry: an asyncio.Event would wake all that rest, to find it taken.
+        self._queue: asyncio.Queue[_Series] = asyncio.Queue(capacity)
         self._names = 0
         self._last_complaint = float("-inf")
         self.sent = 0
@@ -107,7 +105,7 @@ class EventRecorder:
         about = reference(regarding)
         other = reference(related) if related is not None else None
         key = (_identity(about), other and _identity(other), reason, action, type_, note, controller)
-        now = _loop_time()
+        now = self._clock()
         series = self._series.get(key)
         if series is not None:
             self._repeat(series, now)
@@ -128,6 +126,7 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write until cancelled."""
+        self._clock = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             for _ in range(SENDERS):
                 group.create_task(self._send_all(), name="events")
@@ -135,7 +134,7 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Return when everything so far was written or given up."""
-        await self._idle.wait()
+        await self._queue.join()
 
     def _begin(self, series: _Series) -> None:
         if not self._enqueue(series):
@@ -156,19 +155,17 @@ class EventRecorder:
     def _enqueue(self, series: _Series) -> bool:
         if series.queued or series.sending:
             return True
-        if len(self._queue) >= self._capacity:
+        if self._queue.full():
             self.dropped += 1
             return False
         series.queued = True
-        self._queue.append(series)
-        self._news.set()
-        self._idle.clear()
+        self._queue.put_nowait(series)
         return True
 
     async def _sweep_all(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_PERIOD)
-            now = _loop_time()
+            now = self._clock()
             for key, series in [*self._series.items()]:
                 unsent = series.count > series.sent_count
                 if unsent and now - series.sent_at >= SERIES_INTERVAL:
@@ -178,22 +175,13 @@ class EventRecorder:
 
     async def _send_all(self) -> None:
         while True:
-            while self._queue:
-                await self._send_first()
-            if not self._sending:
-                self._idle.set()
-            self._news.clear()
-            await self._news.wait()
-
-    async def _send_first(self) -> None:
-        series = self._queue.popleft()
-        series.queued, series.sending = False, True
-        self._sending += 1
-        try:
-            await self._send(series)
-        finally:
-            series.sending = False
-            self._sending -= 1
+            series = await self._queue.get()
+            series.queued, series.sending = False, True
+            try:
+                await self._send(series)
+            finally:
+                series.sending = False
+                self._queue.task_done()
 
     async def _send(self, series: _Series) -> None:
         for tries in range(MAX_TRIES):
@@ -210,30 +198,31 @@ class EventRecorder:
                 return
 
     async def _write(self, series: _Series) -> None:
-        count = series.count
-        if series.sent_count:
+        count, known = series.count, series.sent_count
+        if known:
             try:
                 await self._patch(series.event, count)
             except errors.NotFound:
-                await self._create(series.event, count)  # it has expired on the server
-        else:
-            await self._create(series.event, count)
+                known = 0  # it has expired on the server
+        if not known:
+            try:  # noqa: SIM105 - for every event, and `suppress` makes an object
+                await self._create(series.event, count)
+            except errors.AlreadyExists:
+                pass  # an earlier try got through, though its answer did not
         series.sent_count = count
-        series.sent_at = _loop_time()
+        series.sent_at = self._clock()
 
-    async def _create(self, event: Event, count: int) -> None:
+    def _create(self, event: Event, count: int) -> Coroutine[Any, Any, bytes]:
         body = self._core_event(event, count) if self._use_core_api else self._event(event, count)
-        # AlreadyExists: an earlier try got through, though its answer did not.
-        with suppress(errors.AlreadyExists):
-            await self._client.request("POST", self._path(event), body=codec.encode(body), retries=0)
+        return self._client.request("POST", self._path(event), body=codec.encode(body), retries=0)
 
-    async def _patch(self, event: Event, count: int) -> None:
+    def _patch(self, event: Event, count: int) -> Coroutine[Any, Any, bytes]:
         if self._use_core_api:
             change: Any = {"count": count, "lastTimestamp": format_time(self._now())}
         else:
             change = {"series": self._series_now(count)}
         path = f"{self._path(event)}/{event.metadata.name}"
-        await self._client.request(
+        return self._client.request(
             "PATCH", path, body=codec.encode(change), content_type=PatchType.MERGE.value, retries=0
         )
 
@@ -272,12 +261,12 @@ class EventRecorder:
 
     def _give_up(self, series: _Series, error: Exception) -> None:
         self.failed += 1
-        series.sent_at = _loop_time()
+        series.sent_at = self._clock()
         if not series.sent_count:
             self._series.pop(series.key, None)  # so that the next time counts as the first
         # One line a minute: the API server's trouble is not to become the log's.
-        if _loop_time() - self._last_complaint >= SWEEP_PERIOD:
-            self._last_complaint = _loop_time()
+        if self._clock() - self._last_complaint >= SWEEP_PERIOD:
+            self._last_complaint = self._clock()
             log.warning("Cannot write events (%d failed, %d dropped so far): %s", self.failed, self.dropped, error)
 
     def _event_name(self, about: str) -> str:

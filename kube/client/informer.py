@@ -73,22 +73,18 @@ class Listener(Generic[T]):
         """Whether the handler was told everything."""
         return not self._pending
 
-    def tell(self, key: str, news: _News[T]) -> None:
-        """Call the handler, or wait behind what it has to be told again about this object."""
+    def tell(self, key: str, old: T | None, new: T | None, final: T | None = None) -> None:
+        """Call the handler, or wait behind what it has to be told again about this object. See `_News`."""
         waiting = self._pending.get(key)
-        if waiting is None:
-            if not self._call(key, news):
-                self._pending[key] = deque([news])
-                self._retry_later(key, 1)
-        elif (
-            waiting[-1].old is not None
-            and waiting[-1].new is not None
-            and news.old is not None
-            and news.new is not None
-        ):
-            waiting[-1] = _News(waiting[-1].old, news.new)  # two updates are one, which bounds the list
-        else:
-            waiting.append(news)
+        if waiting is not None:
+            _append(waiting, _News(old, new, final))
+            return
+        try:
+            self._dispatch(old, new, final)
+        except Exception:
+            self._note_failure(key)
+            self._pending[key] = deque([_News(old, new, final)])
+            self._retry_later(key, 1)
 
     def stop(self) -> None:
         """Tell nothing more."""
@@ -118,18 +114,24 @@ class Listener(Generic[T]):
 
     def _call(self, key: str, news: _News[T]) -> bool:
         try:
-            self._dispatch(news)
+            self._dispatch(*news)
         except Exception:
-            self.failures += 1
-            log.exception("%s: a handler failed for %s", self._name, key)
+            self._note_failure(key)
             return False
         return True
 
-    def _dispatch(self, news: _News[T]) -> None:
-        handler = self._handler
-        accepts = handler.filter or _everything
-        old = news.old if news.old is not None and accepts(news.old) else None
-        new = news.new if news.new is not None and accepts(news.new) else None
+    def _note_failure(self, key: str) -> None:
+        """Called where the exception is handled."""
+        self.failures += 1
+        log.exception("%s: a handler failed for %s", self._name, key)
+
+    def _dispatch(self, old: T | None, new: T | None, final: T | None) -> None:
+        handler, left_filter = self._handler, False
+        if (accepts := handler.filter) is not None:
+            # The filter judges the state that the handler knows: a final state that does not match hides no delete.
+            left_filter = new is not None
+            old = old if old is not None and accepts(old) else None
+            new = new if new is not None and accepts(new) else None
         if old is not None and new is not None:
             if handler.update is not None:
                 handler.update(old, new)
@@ -137,9 +139,16 @@ class Listener(Generic[T]):
             if handler.add is not None:
                 handler.add(new)
         elif old is not None and handler.delete is not None:
-            # The filter has judged the state that the handler knows: a final state that does not match hides no delete.
-            left_filter = news.new is not None
-            handler.delete(news.final or old, news.final is None and not left_filter)
+            handler.delete(final or old, final is None and not left_filter)
+
+
+def _append(waiting: deque[_News[T]], news: _News[T]) -> None:
+    """Two updates in a row are one, which bounds the list."""
+    last = waiting[-1]
+    if last.old is not None and last.new is not None and news.old is not None and news.new is not None:
+        waiting[-1] = _News(last.old, news.new)
+    else:
+        waiting.append(news)
 
 
 class SharedInformer(Generic[T]):
@@ -180,7 +189,7 @@ class SharedInformer(Generic[T]):
         listener = Listener(Handler(add, update, delete, filter), self.name, self._announce_sync)
         self.listeners.append(listener)
         for obj in self.indexer:
-            listener.tell(obj.key, _News(None, obj))
+            listener.tell(obj.key, None, obj)
         return listener
 
     @property
@@ -245,22 +254,22 @@ class SharedInformer(Generic[T]):
             return
         final: Any = delta.object
         known = not isinstance(final, DeletedFinalStateUnknown)
-        self._tell(key, _News(old, None, final if known else None))
+        self._tell(key, old, None, final if known else None)
 
     def _process_state(self, key: str, delta: Delta) -> None:
         new: Any = delta.object
         old = self.indexer.add(new)
         if old is None:
-            self._tell(key, _News(None, new))
+            self._tell(key, None, new)
         elif old.metadata.uid != new.metadata.uid:
-            self._tell(key, _News(old, None))
-            self._tell(key, _News(None, new))
+            self._tell(key, old, None)
+            self._tell(key, None, new)
         elif delta.type is not DeltaType.REPLACED or old.metadata.resource_version != new.metadata.resource_version:
-            self._tell(key, _News(old, new))
+            self._tell(key, old, new)
 
-    def _tell(self, key: str, news: _News[T]) -> None:
+    def _tell(self, key: str, old: T | None, new: T | None, final: T | None = None) -> None:
         for listener in self.listeners:
-            listener.tell(key, news)
+            listener.tell(key, old, new, final)
 
 
 class InformerFactory:
@@ -310,7 +319,3 @@ class InformerFactory:
         except TimeoutError:
             late = ", ".join(informer.name for informer in self.informers if not informer.has_synced)
             raise TimeoutError(f"not synced after {timeout:g} s: {late}") from None
-
-
-def _everything(_: Any) -> bool:
-    return True

@@ -5,6 +5,7 @@ each takes its token at once and then sleeps until that token exists. Time is th
 """
 
 import asyncio
+from collections.abc import Callable
 
 DEFAULT_QPS = 5.0
 DEFAULT_BURST = 10
@@ -18,6 +19,8 @@ class TokenBucket:
         self.burst = burst or DEFAULT_BURST
         self._tokens = float(self.burst)
         self._updated: float | None = None
+        #: the loop's, once there is one
+        self._clock: Callable[[], float] | None = None
 
     def reserve(self) -> float:
         """Take a token, and say how many seconds it takes until it is really there."""
@@ -49,7 +52,9 @@ class TokenBucket:
             raise
 
     def _refill(self) -> None:
-        now = asyncio.get_running_loop().time()
+        if self._clock is None:
+            self._clock = asyncio.get_running_loop().time
+        now = self._clock()
         if self._updated is not None:
             self._tokens = min(float(self.burst), self._tokens + (now - self._updated) * self.qps)
         self._updated = now

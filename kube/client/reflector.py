@@ -218,7 +218,7 @@ class Reflector(Generic[T]):
         elif event.type == "MODIFIED" and obj is not None:
             self._store.update(obj)
         elif obj is not None:
-            log.warning("%s: unknown watch event type %r for %s", self._name, event.type, key)
+            log.warning("%s: unknown watch event type %r for %s", self._name, event.type, obj.key)
         self._advance(obj.metadata.resource_version if obj is not None else _any_object(event.object).resource_version)
 
     def _advance(self, resource_version: str | None) -> None:
@@ -226,12 +226,12 @@ class Reflector(Generic[T]):
             self.resource_version = resource_version
 
     def _read(self, raw: msgspec.Raw) -> tuple[T | None, str]:
-        """The object, or None where it cannot be read; and its key."""
+        """The object; or None where it cannot be read, and its key."""
         try:
             obj = codec.decode(raw, self._type)
             if self._transform is not None:
                 obj = self._transform(obj)
-            return obj, obj.key
+            return obj, ""
         except codec.DecodeError as error:
             meta = _any_object(raw)
             key = object_key(meta.namespace or "", meta.name or "")

@@ -30,9 +30,10 @@ from kube.api.resources import Resource, by_type
 from kube.client import errors
 from kube.client.auth import Credentials
 from kube.client.backoff import TimeSlice
+from kube.client.connections import Request
 from kube.client.list_reader import ListReader
 from kube.client.rate_limit import TokenBucket
-from kube.client.transport import Call, OnAnswer, Read, Transport
+from kube.client.transport import OnAnswer, Read, Transport
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ class Client:
         }
         await self._limiter.wait()
         path = self.resource(type_).path(selection.namespace)
-        async with self._transport.stream(Call("GET", path, params), seconds + WATCH_GRACE) as response:
+        async with self._transport.stream(Request("GET", path, params), seconds + WATCH_GRACE) as response:
             while line := await _read_line(response):
                 event = _watch_event(line)
                 if event is not None:
@@ -277,10 +278,11 @@ class Client:
         read: Read | None = None,
     ) -> bytes:
         """Any request; the body of a 2xx answer, or what `read` leaves of it."""
-        call = Call(method, path, params, body, content_type)
+        call = Request(method, path, params, body, content_type)
         tries = 0
         while True:
-            await self._limiter.wait()
+            if not self._limiter.try_accept():
+                await self._limiter.wait()
             try:
                 return await self._transport.send(call, read)
             except (errors.TooManyRequests, errors.ServerError) as error:

@@ -11,7 +11,7 @@ import importlib.metadata
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -30,16 +30,6 @@ PATIENCE = 10
 OnAnswer = Callable[[str, int, float], None]
 # What reads the body of a 2xx answer, and makes bytes of it.
 Read = Callable[[aiohttp.StreamReader], Awaitable[bytes]]
-
-
-class Call(NamedTuple):
-    """One request as it goes out, but for the headers that prove who we are."""
-
-    method: str
-    path: str
-    params: Mapping[str, str] | None = None
-    body: bytes | None = None
-    content_type: str = "application/json"
 
 
 class Transport:
@@ -63,6 +53,7 @@ class Transport:
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
         self._writes: ConnectionPool | None = None
+        self._clock: Callable[[], float] | None = None
         self._render = Renderer(URL(credentials.server), self._headers)
 
     def apart(self, connections: int) -> "Transport":
@@ -72,6 +63,7 @@ class Transport:
 
     def open(self) -> None:
         """Make the sessions; needs the running loop."""
+        self._clock = asyncio.get_running_loop().time
         self._requests = self._session(self._connections)
         self._watches = self._session(0)
         if self._credentials.proxy is None:
@@ -91,18 +83,18 @@ class Transport:
             if session is not None:
                 await session.close()
 
-    async def send(self, call: Call, read: Read | None = None) -> bytes:
+    async def send(self, call: Request, read: Read | None = None) -> bytes:
         """The body of a 2xx answer, or what `read` leaves of it, which is called once at most."""
-        headers = await self._credentials.headers()
+        headers = self._credentials.headers()
         try:
             return await self._exchange(call, headers, read)
         except errors.Unauthorized:
             if not await self._credentials.refresh(headers):
                 raise
-        return await self._exchange(call, await self._credentials.headers(), read)
+        return await self._exchange(call, self._credentials.headers(), read)
 
     @asynccontextmanager
-    async def stream(self, call: Call, sock_read: float) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+    async def stream(self, call: Request, sock_read: float) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """An open answer to be read piece by piece; what fails while it is read is an ApiError as well."""
         try:
             async with await self._open_stream(call, sock_read) as response:
@@ -113,40 +105,43 @@ class Transport:
             error.request = error.request or f"{call.method} {call.path}"
             raise
 
-    async def _open_stream(self, call: Call, sock_read: float) -> aiohttp.ClientResponse:
-        headers = await self._credentials.headers()
+    async def _open_stream(self, call: Request, sock_read: float) -> aiohttp.ClientResponse:
+        headers = self._credentials.headers()
         try:
             return await self._connect_stream(call, headers, sock_read)
         except errors.Unauthorized:
             if not await self._credentials.refresh(headers):
                 raise
-        return await self._connect_stream(call, await self._credentials.headers(), sock_read)
+        return await self._connect_stream(call, self._credentials.headers(), sock_read)
 
-    async def _exchange(self, call: Call, headers: Mapping[str, str], read: Read | None) -> bytes:
-        started = asyncio.get_running_loop().time()
+    async def _exchange(self, call: Request, headers: Mapping[str, str], read: Read | None) -> bytes:
+        assert self._clock is not None, "use the client as an async context manager"
+        started = self._clock()
         try:
-            answer = await self._ask(call, headers, read)
+            if call.body is not None and self._writes is not None:
+                answer = await self._writes.exchange(self._render(call, headers))
+            else:
+                answer = await self._ask(call, headers, read)
         except errors.Unreachable as error:
             raise _of(call, error) from error.__cause__
         except errors.TRANSPORT_ERRORS as error:
             raise _of(call, errors.from_exception(error)) from error
         if self._on_answer is not None:
-            self._on_answer(call.method, answer.status, asyncio.get_running_loop().time() - started)
+            self._on_answer(call.method, answer.status, self._clock() - started)
         if answer.status >= 300:
             raise _of(call, errors.from_response(answer.status, answer.body, answer.retry_after))
         return answer.body
 
-    async def _ask(self, call: Call, headers: Mapping[str, str], read: Read | None) -> Answer:
-        if call.body is not None and self._writes is not None:
-            request = Request(call.method, call.path, call.params, call.content_type, call.body)
-            return await self._writes.exchange(self._render(request, headers))
+    async def _ask(self, call: Request, headers: Mapping[str, str], read: Read | None) -> Answer:
         assert self._requests is not None, "use the client as an async context manager"
         timeout = self._timeout if read is None else self._patient
         async with self._start(self._requests, call, headers, timeout) as response:
             body = await (response.read() if read is None or response.status >= 300 else read(response.content))
             return Answer(response.status, response.headers.get("Retry-After"), body)
 
-    async def _connect_stream(self, call: Call, headers: Mapping[str, str], sock_read: float) -> aiohttp.ClientResponse:
+    async def _connect_stream(
+        self, call: Request, headers: Mapping[str, str], sock_read: float
+    ) -> aiohttp.ClientResponse:
         assert self._watches is not None, "use the client as an async context manager"
         timeout = aiohttp.ClientTimeout(
             total=None, connect=self._timeout.connect, sock_connect=self._timeout.sock_connect, sock_read=sock_read
@@ -161,7 +156,7 @@ class Transport:
                 raise _of(call, errors.from_response(response.status, await response.read(), retry_after))
 
     def _start(
-        self, session: aiohttp.ClientSession, call: Call, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+        self, session: aiohttp.ClientSession, call: Request, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
     ) -> "aiohttp.client._RequestContextManager":
         url = URL(self._credentials.server + call.path, encoded=True)
         return session.request(
@@ -201,6 +196,6 @@ def _socket(address: Any) -> socket.socket:
     return connection
 
 
-def _of(call: Call, error: errors.ApiError) -> errors.ApiError:
+def _of(call: Request, error: errors.ApiError) -> errors.ApiError:
     error.request = f"{call.method} {call.path}"
     return error

@@ -31,6 +31,7 @@ from scheduler.framework.plugin import (
     PreFilterResult,
     QueueSortPlugin,
     ReservePlugin,
+    Versioned,
 )
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.framework.waiting_pods import WaitingPod
@@ -85,9 +86,9 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
 
     # --- PreFilter ----------------------------------------------------------------------------------------
 
-    def ignores(self, shape: PodShape) -> bool:
-        """Pods without the label."""
-        return LABEL not in shape.labels
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
+        """For ever for pods without the label."""
+        return None if LABEL in shape.labels else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Refuse what would be in vain; evicting pods would not help, so nobody preempts for it."""

@@ -36,6 +36,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     Scope,
     ScorePlugin,
+    Versioned,
     max_normalize,
 )
 from scheduler.framework.refusals import Refusals
@@ -102,9 +103,9 @@ class DynamicResources(
 
     # --- PreFilter and Filter -------------------------------------------------------------------------------------
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Pods without claims and without a resource that a class could back."""
-        return not shape.pod.spec.resource_claims and not any(map(may_be_devices, shape.requests))
+        return None if shape.pod.spec.resource_claims or any(map(may_be_devices, shape.requests)) else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Look up the claims; a pod that needs no devices is not looked at again."""

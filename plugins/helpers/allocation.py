@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ NATIVE = ("cpu", "memory", "ephemeral-storage")
 MAX_UTILIZATION = 100
 #: shapes are written with scores 0..10
 SHAPE_SCALE = 10
+
+#: (resource, weight, amount that the pod requests)
+Wanted = tuple[tuple[str, int, int], ...]
 
 #: (requested, capacity > 0) -> 0..100, for arrays; that of `requested` is reused
 ManyScores = Callable[[Amounts, Amounts], Amounts]
@@ -63,33 +66,45 @@ class Strategy:
                 weights += weight
         return float(total // weights) if weights else 0.0
 
-    def score(self, shape: PodShape, nodes: Nodes) -> Vector:
-        """The weighted mean over the resources that a node offers."""
-        capacity = nodes.snapshot.index(Capacities).pair(nodes) if self._by_what_is_left else None
-        return self._mean(shape, nodes) if capacity is None else self._mean_left(shape, nodes, capacity)
+    def wanted(self, shape: PodShape) -> Wanted:
+        """What the pod requests, as scoring takes it; a scalar resource that it does not request is no matter of it."""
+        wanted = []
+        for resource, weight in self.resources:
+            amount = _scoring_request(shape, resource)
+            if amount or resource in NATIVE:
+                wanted.append((resource, weight, amount))
+        return tuple(wanted)
 
-    def _mean_left(self, shape: PodShape, nodes: Nodes, capacity: Vector) -> Vector:
+    def score(self, wanted: Wanted, nodes: Nodes) -> Vector:
+        """The weighted mean over the resources that a node offers."""
+        if self._by_what_is_left:
+            capacities = nodes.snapshot.index(Capacities)
+            capacity = capacities.pair(nodes)
+            if capacity is not None:
+                return self._mean_left(wanted, nodes, capacity, capacities.nothing(nodes.size))
+        return self._mean(wanted, nodes)
+
+    def _mean_left(self, wanted: Wanted, nodes: Nodes, capacity: Vector, nothing: Vector) -> Vector:
         """The same as `_mean` for the default strategy, with less to do: `(2, size)` at once, from kept numbers."""
-        wanted = np.array(((MAX_NODE_SCORE * shape.non_zero_cpu,), (MAX_NODE_SCORE * shape.non_zero_memory,)), float)
-        left = np.subtract(self._left.of(nodes), wanted)
-        np.maximum(left, np.zeros(left.shape), out=left)
-        cpu, memory = amounts.divide(left, capacity)
+        left = self._left.of(nodes) - np.array([(float(MAX_NODE_SCORE * amount),) for _, _, amount in wanted])
+        np.maximum(left, nothing, out=left)
+        np.divide(left, capacity, out=left)
+        cpu, memory = np.floor(left, out=left)
         if self._weight != len(PAIR):
             cpu *= self._weights[0]
             memory *= self._weights[1]
-        cpu += memory
-        cpu /= self._weight
-        mean: Vector = np.floor(cpu, out=cpu)
-        return mean
+        mean: Vector = cpu + memory
+        mean /= self._weight
+        return np.floor(mean, out=mean)
 
-    def _mean(self, shape: PodShape, nodes: Nodes) -> Vector:
+    def _mean(self, wanted: Wanted, nodes: Nodes) -> Vector:
         capacities = nodes.snapshot.index(Capacities)
         total = nodes.zeros
         # One number while all nodes offer all resources, else one per node.
         weights: Any = 0.0
-        for resource, weight, wanted in self._wanted(shape):
+        for resource, weight, amount in wanted:
             capacity = capacities.of(nodes, resource)
-            requested = amounts.scoring_requested(nodes, resource) + wanted
+            requested = amounts.scoring_requested(nodes, resource) + amount
             each = as_vector(self._many(requested, capacity.amounts))
             counted: Any = 1.0
             if capacity.offered is not None:
@@ -105,14 +120,14 @@ class Strategy:
         score: Vector = np.floor(total, out=total)
         return score
 
-    def score_node(self, shape: PodShape, node: NodeInfo) -> int:
+    def score_node(self, wanted: Wanted, node: NodeInfo) -> int:
         """The same for one node, in integers."""
         total = weights = 0
-        for resource, weight, wanted in self._wanted(shape):
+        for resource, weight, amount in wanted:
             capacity = node.allocatable.get(resource, 0)
             if not capacity:
                 continue
-            each = self._one(_scoring_requested(node, resource) + wanted, capacity)
+            each = self._one(_scoring_requested(node, resource) + amount, capacity)
             if each > 0 or not self.by_ratio:
                 total += weight * each
                 weights += weight
@@ -120,20 +135,10 @@ class Strategy:
             return 0
         return math.floor(total / weights + 0.5) if self.by_ratio else total // weights
 
-    def _wanted(self, shape: PodShape) -> list[tuple[str, int, int]]:
-        """(resource, weight, what the pod requests); a scalar resource that it does not request is no matter of it."""
-        wanted = [(resource, weight, _scoring_request(shape, resource)) for resource, weight in self.resources]
-        return [entry for entry in wanted if entry[2] or entry[0] in NATIVE]
-
 
 def counts(resource: str) -> bool:
     """Whether the scheduler knows how to count this resource; others never score."""
     return resource in NATIVE or is_scalar_resource(resource)
-
-
-def real_requests(shape: PodShape, resources: Iterable[str]) -> dict[str, int]:
-    """What the pod requests of each resource that is counted, without the defaults of scoring."""
-    return {resource: shape.requests.get(resource, 0) for resource in resources if counts(resource)}
 
 
 def _scoring_request(shape: PodShape, resource: str) -> int:
@@ -176,7 +181,7 @@ def _left_percent_of_one(node: NodeInfo) -> tuple[int, int]:
 
 
 def _least_one(requested: int, capacity: int) -> int:
-    return max(capacity - requested, 0) * MAX_NODE_SCORE // capacity
+    return (capacity - requested) * MAX_NODE_SCORE // capacity if requested < capacity else 0
 
 
 # --- MostAllocated: what is requested, in percent, at most all -----------------------------------------------------

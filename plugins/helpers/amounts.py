@@ -83,6 +83,7 @@ class Capacities:
         self._snapshot = snapshot
         self._known: dict[str, Capacity] = {}
         self._pair: Vector | None = None
+        self._nothing = np.zeros(0)
         self._epoch = -1
 
     def node_changed(self, row: int, node: NodeInfo | None) -> None:
@@ -109,6 +110,12 @@ class Capacities:
             self._pair = np.array([each.amounts for each in whole])
         pair: Vector = nodes.gather(self._pair)
         return pair
+
+    def nothing(self, size: int) -> Vector:
+        """`(size,)` zeros that nobody writes to, at most as many as there are rows: numpy is slow against a plain 0."""
+        if size > len(self._nothing):
+            self._nothing = np.zeros(self._snapshot.size)
+        return self._nothing[:size]
 
     def _forget_older(self) -> None:
         if self._epoch != self._snapshot.node_epoch:

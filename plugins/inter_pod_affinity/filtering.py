@@ -33,6 +33,7 @@ Sums = dict[str, Vector]
 class FilterState:
     """What the snapshot says of one pod's required terms, and what a dry run changed since. Sums are shared."""
 
+    index: PodIndex
     shape: PodShape
     terms: ShapeTerms
     affinity: Sums
@@ -40,7 +41,6 @@ class FilterState:
     existing: Sums
     #: pods (times keys) that satisfy the affinity somewhere
     affinity_total: float
-    matches_itself: bool
     affinity_changes: Changes = field(default_factory=dict)
     anti_affinity_changes: Changes = field(default_factory=dict)
     existing_changes: Changes = field(default_factory=dict)
@@ -57,7 +57,9 @@ class FilterState:
     @property
     def is_first(self) -> bool:
         """The first pod of a group that wants to be near itself needs no other (facts 2.5)."""
-        return self.affinity_total == 0 and self.matches_itself
+        if self.affinity_total or self.terms.affinity is None:
+            return False
+        return self.index.means(self.terms.affinity, self.shape.namespace, self.shape.labels)
 
 
 def filter_state(index: PodIndex, snapshot: Snapshot, shape: PodShape, terms: ShapeTerms) -> FilterState | None:
@@ -70,16 +72,15 @@ def filter_state(index: PodIndex, snapshot: Snapshot, shape: PodShape, terms: Sh
     if terms.affinity is None and not terms.anti_affinity and not existing:
         return None
     affinity: Sums = {}
-    total, matches_itself = 0.0, False
+    total = 0.0
     if terms.affinity is not None:
         amounts = index.counted(terms.affinity)
         for key in terms.affinity_keys:
             sums = amounts.by_domain(snapshot, key)
             affinity[key] = sums.values
             total += sums.total
-        matches_itself = index.means(terms.affinity, shape.namespace, shape.labels)
     anti_affinity = _anti_affinity(index, snapshot, terms)
-    return FilterState(shape, terms, affinity, anti_affinity, existing, total, matches_itself)
+    return FilterState(index, shape, terms, affinity, anti_affinity, existing, total)
 
 
 def _anti_affinity(index: PodIndex, snapshot: Snapshot, terms: ShapeTerms) -> Sums:

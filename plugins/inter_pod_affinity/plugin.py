@@ -26,6 +26,7 @@ from scheduler.framework.plugin import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    Versioned,
 )
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Status
@@ -46,6 +47,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """Near the pods that the pod wants near, far from those it or they want far."""
 
     name = NAME
+    reads_amounts = False
     bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -56,6 +58,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self.snapshot: Snapshot = handle.snapshot
         self.index = handle.snapshot.index(PodIndex)
         self._terms: Recent[bytes, ShapeTerms] = Recent()
+        #: the version of the namespaces that the index was told of
+        self._namespaces_seen = -1
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
         self.events = (
             on(EventResource.POD, pods, hint=self.after_pod_change),
@@ -63,6 +67,17 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
+
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
+        """Pods without terms of their own, while no term of a running pod means them."""
+        if shape.has_affinity:
+            return None
+        self._see_namespaces(False)
+        if any(self.index.said_about(shape).amounts):
+            return None
+        if self.index.namespace_terms:
+            return self.index, self.handle.listers("Namespace")
+        return (self.index,)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Counts the pod's required terms and the anti-affinity of running pods; Skip where there is neither."""
@@ -145,7 +160,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """From the worst (0) to the best (100); upstream divides first and truncates then."""
         if not scores.size:
             return scores
-        lowest, highest = float(scores.min()), float(scores.max())
+        lowest, highest = float(np.minimum.reduce(scores)), float(np.maximum.reduce(scores))
         if lowest == highest:
             return np.zeros(scores.shape)
         final = scores - lowest
@@ -180,10 +195,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _terms_of(self, shape: PodShape) -> ShapeTerms:
         if not shape.has_affinity:
             return NO_TERMS
-        terms = self._terms.get(shape.key)
+        terms = self._terms.get(shape.family_key)
         if terms is None:
             terms = terms_of(shape)
-            self._terms.put(shape.key, terms)
+            self._terms.put(shape.family_key, terms)
             if len(self._terms) > MAX_SHAPES:
                 self._terms.pop_oldest()
         return terms
@@ -191,7 +206,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _see_namespaces(self, needed: bool) -> None:
         """Namespaces' labels matter where a term selects by them, the pod's or a running one's."""
         if needed or self.index.namespace_terms:
-            self.index.see_namespaces(self.handle.listers("Namespace").list())
+            lister = self.handle.listers("Namespace")
+            if self._namespaces_seen != lister.version:
+                self._namespaces_seen = lister.version
+                self.index.see_namespaces(lister.list())
 
 
 class Wishes:

@@ -32,7 +32,7 @@ class DefaultSelectors:
 
     def of(self, shape: PodShape) -> Requirements:
         """Empty where the pod belongs to nothing."""
-        known = self._known.get(shape.key)
+        known = self._known.get(shape.family_key)
         if known is not None and all(lister.version == version for lister, version in known.seen):
             return known.selector
         services, reference = self._services(shape), _controller(shape.pod)
@@ -43,10 +43,14 @@ class DefaultSelectors:
             known.seen = seen
             return known.selector
         selector = _selector(services, owner) if sources else ()
-        self._known.put(shape.key, _Known(sources, selector, seen))
+        self._known.put(shape.family_key, _Known(sources, selector, seen))
         if len(self._known) > MAX_SHAPES:
             self._known.pop_oldest()
         return selector
+
+    def asked_for(self, shape: PodShape) -> tuple[Lister, ...]:
+        """Whose objects the selector of a shape is made of."""
+        return tuple(self._asked(_controller(shape.pod)))
 
     def _asked(self, reference: OwnerReference | None) -> list[Lister]:
         services = self._listers("Service")

@@ -30,6 +30,7 @@ from scheduler.framework.plugin import (
     PreFilterResult,
     PreScorePlugin,
     ScorePlugin,
+    Versioned,
 )
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Status, error
@@ -63,6 +64,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     """Keep the difference between the fullest and the emptiest domain small."""
 
     name = NAME
+    reads_amounts = False
     bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -84,6 +86,15 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         )
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
+
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
+        """Pods without constraints of their own, while no Service or owner gives them a selector."""
+        if shape.pod.spec.topology_spread_constraints:
+            return None
+        if self.default_selectors is None:
+            return ()
+        constraints = self._plan(shape).constraints
+        return None if constraints.hard or constraints.soft else self.default_selectors.asked_for(shape)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """Counts the pods of each hard constraint's domains; Skip where there is none."""
@@ -173,7 +184,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def _plan(self, shape: PodShape) -> _Plan:
         own = shape.pod.spec.topology_spread_constraints
         selector = None if own or self.default_selectors is None else self.default_selectors.of(shape)
-        plan = self._plans.get(shape.key)
+        plan = self._plans.get(shape.family_key)
         if plan is None or plan.default_selector != selector:
             if own:
                 constraints = own_constraints(own, shape.namespace, shape.labels)
@@ -183,7 +194,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                     require_all_keys=not self.system_defaults,
                 )  # fmt: skip
             plan = _Plan(constraints, selector)
-            self._plans.put(shape.key, plan)
+            self._plans.put(shape.family_key, plan)
             if len(self._plans) > MAX_SHAPES:
                 self._plans.pop_oldest()
         return plan

@@ -35,6 +35,7 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     ReservePlugin,
     ScorePlugin,
+    Versioned,
 )
 from scheduler.framework.refusals import Refusals
 from scheduler.framework.status import SKIP, Code, Status, error
@@ -134,9 +135,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
 
-    def ignores(self, shape: PodShape) -> bool:
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
         """Pods without a volume that scheduling looks at."""
-        return not shape.volumes
+        return None if shape.volumes else ()
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         """SKIP without claims; a claim that cannot be used rules out every node."""

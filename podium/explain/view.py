@@ -29,7 +29,6 @@ from scheduler.framework.preemption.candidates import spell_out
 from scheduler.framework.preemption.choice import Badness, choose
 from scheduler.framework.preemption.dry_run import Candidate
 from scheduler.framework.runtime import Feasibility, Framework, Scores, unobserved
-from scheduler.framework.shape_cache import ShapeCache
 from scheduler.framework.status import Status
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.snapshot.node_info import NodeInfo
@@ -83,7 +82,7 @@ class View:
         self.engine = copy.copy(framework)
         self.engine.observe = unobserved
         self.engine.meter = idle_meter()
-        self.engine.shapes = ShapeCache()
+        self.engine.kept = framework.kept.empty()
         self.snapshot = framework.snapshot
         #: the answer of `now`, and of which node objects and version it tells
         self._kept: tuple[PodInfo, int, Feasibility] | None = None

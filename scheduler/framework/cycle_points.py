@@ -10,23 +10,22 @@ from time import perf_counter
 
 import numpy as np
 
-from scheduler.framework import shape_cache
+from scheduler.framework import shape_fill
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis, Refused
 from scheduler.framework.dry_runs import DryRuns
 from scheduler.framework.enabled import EnabledPlugins, Observer
 from scheduler.framework.feasibility import Feasibility, Scores
 from scheduler.framework.handle import Handle
+from scheduler.framework.kept_answers import KeptAnswers
 from scheduler.framework.meter import Meter
 from scheduler.framework.plugin import (
     FilterPlugin,
     PreScorePlugin,
-    Scope,
     ScorePlugin,
 )
 from scheduler.framework.refusals import Refusals
-from scheduler.framework.shape_cache import ASK, ShapeCache, ShapeEntry
-from scheduler.framework.shape_patch import patch
+from scheduler.framework.shape_cache import ASK
 from scheduler.framework.status import Code, Status, error, unresolvable
 from scheduler.snapshot.columns import Codes, Mask
 from scheduler.snapshot.pod_info import PodInfo
@@ -47,30 +46,12 @@ class CyclePoints(DryRuns):
         self.scores: tuple[tuple[ScorePlugin, float], ...] = tuple(
             (plugin, float(enabled.weights.get(plugin.name, 1))) for plugin in points.get("score", ())
         )
-        self.shapes = ShapeCache()
+        self.kept = KeptAnswers(self.snapshot, self.pre_filter, self.filters, self.pre_score, self.scores)
         #: rows that a group's placement confines cycles to, None for no confinement
         self.placement: Mask | None = None
-        self._split_by_scope()
-        handle.dry_run = self
-
-    def _split_by_scope(self) -> None:
-        """Plugins whose answers are kept per shape, and those that are asked in every cycle."""
-        self._kept_filters = [
-            p for p in self.filters if p.scope is not Scope.CLUSTER and not p.sparse and not p.is_scalar()
-        ]
-        kept = {p.name for p in self._kept_filters}
-        self._asked_filters = [p for p in self.filters if p.name not in kept]
-        self._kept_scores = [(p, w) for p, w in self.scores if p.scope is not Scope.CLUSTER and not p.is_scalar()]
-        kept_scores = {p.name for p, _ in self._kept_scores}
-        self._asked_scores = [(p, w) for p, w in self.scores if p.name not in kept_scores]
-        self._asked_pre_scores = [p for p in self.pre_score if p.name not in kept_scores]
-        by_row = [p for p in self._kept_filters if p.scope is Scope.ROW]
-        scored_by_row = [p for p, _ in self._kept_scores if p.scope is Scope.ROW]
-        self._has_one_node_forms = all(type(p).filter_node is not FilterPlugin.filter_node for p in by_row) and all(
-            type(p).score_node is not ScorePlugin.score_node for p in scored_by_row
-        )
         #: whether some plugin looks at one node at a time, so that kube-scheduler's node sampling applies
         self.has_scalar_plugins = any(p.is_scalar() for p in self.filters) or any(p.is_scalar() for p, _ in self.scores)
+        handle.dry_run = self
 
     # --- PreFilter and Filter -----------------------------------------------------------------------------
 
@@ -79,18 +60,16 @@ class CyclePoints(DryRuns):
         started = perf_counter()
         self.meter.begin_cycle()
         nodes = self.snapshot.nodes
-        entry = self.shapes.get(state.pod_info.shape.key, self.snapshot)
-        fresh = entry is None
-        if entry is None:
-            entry = ShapeEntry(self.snapshot.node_epoch, self.snapshot.version)
-        found = Feasibility(state, nodes, entry, nodes.none if fresh else entry.mask)
-        self._run_pre_filter(found, fresh)
+        entry, common = self.kept.entry_of(state, self.meter)
+        found = Feasibility(state, nodes, entry, nodes.none if entry.mask is None else entry.mask)
+        self._run_pre_filter(found)
         refused = found.rejection or found.error
         self.observe("PreFilter", refused.code.text if refused else "Success", perf_counter() - started)
         if refused is not None:
             return found
         started = perf_counter()
-        found.error = self._run_kept_filters(found, fresh)
+        found.error = self.kept.bring_up_to_date(entry, common, state, self.meter)
+        found.mask = entry.mask
         if found.error is None:
             self._run_asked_filters(found, wanted)
         if found.error is None and not found.rejection:
@@ -100,11 +79,9 @@ class CyclePoints(DryRuns):
         self.observe("Filter", found.error.code.text if found.error else "Success", perf_counter() - started)
         return found
 
-    def _run_pre_filter(self, found: Feasibility, fresh: bool) -> None:
+    def _run_pre_filter(self, found: Feasibility) -> None:
         """Runs in plugin order. Unschedulable: the others still run; UnschedulableAndUnresolvable ends it."""
         state, entry = found.state, found.entry
-        if fresh:
-            shape_cache.fill_pre_filters(entry, self.pre_filter, state, found.nodes, self.meter)
         state.skip_filter |= entry.skip_filter
         state.data |= entry.data
         names: frozenset[str] | None = None
@@ -148,29 +125,6 @@ class CyclePoints(DryRuns):
         mask[[row_of[name] for name in names if name in row_of]] = True
         return mask
 
-    def _run_kept_filters(self, found: Feasibility, fresh: bool) -> Status | None:
-        entry, state = found.entry, found.state
-        if fresh:
-            kept = [p for p in self._kept_filters if p.name not in state.skip_filter]
-            entry.has_one_node_forms = self._has_one_node_forms
-            self._choose_asked(entry)
-            status = shape_cache.fill_filters(entry, kept, state, found.nodes, self.meter)
-            if status is None:
-                status = shape_cache.fill_scores(entry, self._kept_scores, state, found.nodes, self.meter)
-            if status is None:
-                self.shapes.put(state.pod_info.shape.key, entry)
-        else:
-            status = patch(entry, state, self.snapshot)
-        state.skip_score |= entry.skip_score
-        found.mask = entry.mask
-        return status
-
-    def _choose_asked(self, entry: ShapeEntry) -> None:
-        """Who has to be asked in every cycle, for this shape."""
-        entry.asked_filters = [p for p in self._asked_filters if p.name not in entry.skip_filter]
-        entry.asked_pre_scores = [p for p in self._asked_pre_scores if p.name not in entry.skip_score]
-        entry.asked_scores = [(p, w) for p, w in self._asked_scores if p.name not in entry.skip_score]
-
     def _run_asked_filters(self, found: Feasibility, wanted: int | None) -> None:
         state, nodes = found.state, found.nodes
         pod = state.pod_info.pod
@@ -188,7 +142,7 @@ class CyclePoints(DryRuns):
             else:
                 answer = self.meter.call(plugin.name, "Filter", plugin.filter, state, pod, nodes)
             if isinstance(answer, Status):
-                found.error = shape_cache.filter_error(plugin.name, answer)
+                found.error = shape_fill.filter_error(plugin.name, answer)
                 return
             if answer is None:
                 continue
@@ -345,7 +299,7 @@ class CyclePoints(DryRuns):
             if status is not None and status.skip:
                 state.skip_score.add(plugin.name)
             elif status is not None and not status.ok:
-                return shape_cache.score_error("PreScore", plugin.name, status)
+                return shape_fill.score_error("PreScore", plugin.name, status)
         return None
 
     def _add_kept_scores(self, scores: Scores) -> Status | None:
@@ -353,8 +307,8 @@ class CyclePoints(DryRuns):
         entry, view = scores.feasibility.entry, scores.view
         for i in entry.varying:
             plugin, weight = entry.scores[i]
-            final = shape_cache.normalized(entry, i, scores.feasibility.state, view)
-            if not plugin.bounded and (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
+            final = entry.normalized(i, scores.feasibility.state, view)
+            if not plugin.bounded and (wrong := shape_fill.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
             scores.total += weight * final
         return None
@@ -366,9 +320,9 @@ class CyclePoints(DryRuns):
                 continue
             answer = self.meter.call(plugin.name, "Score", plugin.score, state, state.pod_info.pod, view)
             if isinstance(answer, Status):
-                return shape_cache.score_error("Score", plugin.name, answer)
-            final = plugin.normalize(state, state.pod_info.pod, shape_cache.as_vector(answer, view), view)
-            if not plugin.bounded and (wrong := shape_cache.out_of_range(plugin.name, final, view)) is not None:
+                return shape_fill.score_error("Score", plugin.name, answer)
+            final = plugin.normalize(state, state.pod_info.pod, shape_fill.as_vector(answer, view), view)
+            if not plugin.bounded and (wrong := shape_fill.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
             scores.asked[plugin.name] = weighted = weight * final
             scores.total += weighted

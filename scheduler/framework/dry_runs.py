@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kube.api.core import Pod
-from scheduler.framework import shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from scheduler.framework.shape_fill import filter_error
 from scheduler.framework.status import Status
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_info import PodInfo
@@ -96,7 +96,7 @@ class DryRuns:
             if status is None or status.ok:
                 continue
             if not status.rejected:
-                return shape_cache.filter_error(plugin.name, status)
+                return filter_error(plugin.name, status)
             return status.by(plugin.name)
         return None
 

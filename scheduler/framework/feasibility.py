@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduler.framework import shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.shape_cache import ShapeEntry
 from scheduler.framework.status import Status
@@ -63,5 +62,5 @@ class Scores:
         entry, state = self.feasibility.entry, self.feasibility.state
         parts = {name: np.full(self.view.size, score) for name, score in entry.constants.items()}
         for i, (plugin, weight) in enumerate(entry.scores):
-            parts[plugin.name] = weight * shape_cache.normalized(entry, i, state, self.view)
+            parts[plugin.name] = weight * entry.normalized(i, state, self.view)
         return parts | self.asked

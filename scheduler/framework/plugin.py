@@ -46,10 +46,20 @@ class Scope(enum.Enum):
     CLUSTER = "cluster"
 
 
+class Versioned(Protocol):
+    """Something that counts its changes."""
+
+    @property
+    def version(self) -> int:
+        """Another number after each change."""
+
+
 class Plugin:
     """The base of all plugins."""
 
     name: ClassVar[str]
+    #: whether an answer may depend on how much the pod requests; what others say is kept for pods that differ in that
+    reads_amounts: ClassVar[bool] = True
     #: events that may make a pod schedulable that this plugin refused; None: every event, (): none
     events: tuple[ClusterEventWithHint, ...] | None = None
 
@@ -95,12 +105,13 @@ class PreFilterPlugin(Plugin):
         """None: go on. SKIP: this plugin's Filter has nothing to say about this pod. Otherwise a rejection."""
         raise NotImplementedError
 
-    def ignores(self, shape: PodShape) -> bool:
-        """Whether it has nothing to do with pods of this shape, whatever the cluster; asked once a shape.
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
+        """Whose versions keep it from having anything to do with pods of this shape; None: it may have.
 
-        None of its points from PreFilter to Score is called for them then, and all nodes score 0.
+        While none of them (and no node object) changes, none of its points from PreFilter to Score is called for these
+        pods, and all nodes score 0; (): whatever changes. Amounts that the pod requests must not matter here.
         """
-        return False
+        return None
 
     def add_pod(self, state: CycleState, pod: Pod, added: PodInfo, node: NodeInfo) -> None:
         """A dry run put `added` on `node` (after NodeInfo counts it): bring what PreFilter wrote up to date."""

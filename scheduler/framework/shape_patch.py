@@ -9,8 +9,9 @@ Called by the framework at the start of a cycle, for a shape it has met before.
 from __future__ import annotations
 
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.plugin import MAX_NODE_SCORE, Scope, ScorePlugin
-from scheduler.framework.shape_cache import ShapeEntry, as_vector, filter_error, out_of_range, score_error
+from scheduler.framework.plugin import MAX_NODE_SCORE, ScorePlugin
+from scheduler.framework.shape_cache import ShapeEntry
+from scheduler.framework.shape_fill import as_vector, filter_error, out_of_range, score_error
 from scheduler.framework.status import Code, Status, error
 from scheduler.snapshot.columns import Codes
 from scheduler.snapshot.node_info import NodeInfo
@@ -49,25 +50,23 @@ def _patch_few(entry: ShapeEntry, state: CycleState, snapshot: Snapshot, rows: s
 
 def _patch_filters(entry: ShapeEntry, state: CycleState, row: int, info: NodeInfo) -> Status | None:
     pod = state.pod_info.pod
-    fits = True
-    for plugin, mask in zip(entry.filters, entry.masks, strict=True):
-        if plugin.scope is Scope.ROW:
-            status = plugin.filter_node(state, pod, info)
-            if status is not None and status.code is Code.ERROR:
-                return filter_error(plugin.name, status)
-            mask[row] = status is None or status.ok
-        fits = fits and bool(mask[row])
+    fits = bool(entry.node_mask[row])
+    for plugin, mask in entry.row_filters:
+        status = plugin.filter_node(state, pod, info)
+        passed = status is None or status.ok
+        if not passed and status is not None and status.code is Code.ERROR:
+            return filter_error(plugin.name, status)
+        mask[row] = passed
+        fits = fits and passed
     entry.mask[row] = fits
     return None
 
 
 def _patch_scores(entry: ShapeEntry, state: CycleState, row: int, info: NodeInfo) -> Status | None:
     pod = state.pod_info.pod
-    for (plugin, weight), raw in zip(entry.scores, entry.raw, strict=True):
-        if plugin.scope is not Scope.ROW:
-            continue
+    for plugin, weight, raw, final in entry.row_scores:
         score = plugin.score_node(state, pod, info)
-        if not plugin.normalizes():
+        if final:
             if not 0 <= score <= MAX_NODE_SCORE:
                 return _wrong_score(plugin, score)
             entry.base[row] += weight * (score - raw[row])
@@ -82,23 +81,20 @@ def _wrong_score(plugin: ScorePlugin, score: float) -> Status:
 
 def _patch_many(entry: ShapeEntry, state: CycleState, snapshot: Snapshot, rows: Codes) -> Status | None:
     view, pod = snapshot.select(rows), state.pod_info.pod
-    fits = view.all
-    for plugin, kept in zip(entry.filters, entry.masks, strict=True):
-        if plugin.scope is Scope.ROW:
-            mask = plugin.filter(state, pod, view)
-            if isinstance(mask, Status):
-                return filter_error(plugin.name, mask)
-            kept[rows] = True if mask is None else mask
-        fits &= kept[rows]
+    fits = entry.node_mask.take(rows)
+    for plugin, kept in entry.row_filters:
+        mask = plugin.filter(state, pod, view)
+        if isinstance(mask, Status):
+            return filter_error(plugin.name, mask)
+        kept[rows] = passed = view.all if mask is None else mask
+        fits &= passed
     entry.mask[rows] = fits
-    for (score, weight), raw in zip(entry.scores, entry.raw, strict=True):
-        if score.scope is not Scope.ROW:
-            continue
+    for score, weight, raw, final in entry.row_scores:
         answer = score.score(state, pod, view)
         if isinstance(answer, Status):
             return score_error("Score", score.name, answer)
         answer = as_vector(answer, view)
-        if not score.normalizes():
+        if final:
             if not score.bounded and (wrong := out_of_range(score.name, answer, view)) is not None:
                 return wrong
             entry.base[rows] += weight * (answer - raw.take(rows))

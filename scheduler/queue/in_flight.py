@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from scheduler.framework.cluster_event import WILDCARD_EVENT, ClusterEvent
 
 MAX_EVENTS = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class InFlightEvent:
+class InFlightEvent(msgspec.Struct, frozen=True, gc=False):
     """An event and the objects its hints look at."""
 
     event: ClusterEvent
@@ -32,7 +32,7 @@ ANYTHING = InFlightEvent(WILDCARD_EVENT)
 
 
 class InFlight:
-    """uid -> number of the first event that the pod has not seen."""
+    """uid -> number of the first event that the pod has not seen, in the order of these numbers."""
 
     __slots__ = ("_base", "_events", "_since", "dropped")
 
@@ -47,11 +47,11 @@ class InFlight:
         """The pod was popped."""
         self._since[uid] = self._base + len(self._events)
 
-    def record(self, event: InFlightEvent) -> None:
+    def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Something happened; kept only while somebody is in flight."""
         if not self._since:
             return
-        self._events.append(event)
+        self._events.append(InFlightEvent(event, old, new))
         if len(self._events) > MAX_EVENTS:
             self._events.popleft()
             self._base += 1
@@ -65,7 +65,7 @@ class InFlight:
             self._base += len(self._events)
             self._events.clear()
             return
-        needed = min(self._since.values())
+        needed = next(iter(self._since.values()))
         while self._base < needed and self._events:
             self._events.popleft()
             self._base += 1

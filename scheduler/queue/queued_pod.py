@@ -32,11 +32,11 @@ class QueuedPodInfo:
     at_once: bool = False
     #: put back though nothing has happened that could help: even an idle scheduler lets its backoff end
     sits_out: bool = False
+    #: the pod's UID, the key in every pool; it stays when the pod changes
+    uid: str = field(init=False)
 
-    @property
-    def uid(self) -> str:
-        """The pod's UID: the key in every pool."""
-        return self.pod_info.uid
+    def __post_init__(self) -> None:
+        self.uid = self.pod_info.uid
 
     @property
     def pod(self) -> Pod:

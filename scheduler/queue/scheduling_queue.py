@@ -30,7 +30,7 @@ from scheduler.framework.status import Status
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.heap import KeyedHeap
 from scheduler.queue.hints import Hint, ProfileHooks
-from scheduler.queue.in_flight import InFlight, InFlightEvent
+from scheduler.queue.in_flight import InFlight
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.pod_changes import pod_update_events
 from scheduler.queue.queued_pod import QueuedPodInfo
@@ -243,7 +243,7 @@ class SchedulingQueue(SiblingQueue):
     ) -> None:
         """Something happened: move the pods it may help, and remember it for those in flight."""
         started = perf_counter()
-        self._in_flight.record(InFlightEvent(event, old, new))
+        self._in_flight.record(event, old, new)
         for (_, rejectors), items in self._unschedulable.groups():
             if items and self._may_wake(next(iter(items.values())).pod, rejectors, event):
                 self._move([*items.values()], event, old, new, check)
@@ -286,7 +286,7 @@ class SchedulingQueue(SiblingQueue):
         flying = self._flying.get(uid)
         if flying is not None:
             for event in pod_update_events(old, info.pod):
-                self._in_flight.record(InFlightEvent(event, old, info.pod))
+                self._in_flight.record(event, old, info.pod)
             return
         for pool in (self._active.get(uid), self._backoff.get(uid)):
             if pool is not None:

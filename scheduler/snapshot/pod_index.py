@@ -159,6 +159,8 @@ class PodIndex:
     """The snapshot's index of running pods (a RowIndex)."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        #: counts the terms that appeared: while it stays, nothing is said about pods of whom nothing was said
+        self.version = 0
         self._snapshot = snapshot
         self._shapes: dict[bytes, _Shape] = {}
         self._classes: dict[tuple[str, frozenset[Pair], bool], PodClass] = {}
@@ -346,6 +348,7 @@ class PodIndex:
         found = self._terms.get((kind, term, weight))
         if found is None:
             found = self._terms[kind, term, weight] = OwnedTerm(kind, term, weight)
+            self.version += 1
             self.namespace_terms += bool(term.namespace_selector)
             self._terms_by_selector.add(found, term.selector)
             for said in self._said_by_labels.candidates(term):

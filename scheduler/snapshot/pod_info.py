@@ -10,19 +10,22 @@ Both classes are immutable after construction.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kube.api import pod_requests
-from kube.api.core import Pod, PodAffinityTerm, Volume
+from kube.api.core import Container, Pod, PodAffinityTerm, Volume
 from kube.api.labels import Requirements, SelectorError, compile_selector, requirements_of
 from kube.api.meta import LabelSelector
 
 _NATIVE = frozenset(("cpu", "memory", "ephemeral-storage"))
 _VOLUME_SOURCES = tuple(name for name in Volume.__struct_fields__ if name != "name")
+_but_resources = attrgetter(*(name for name in Container.__struct_fields__ if name not in {"name", "resources"}))
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -77,6 +80,7 @@ class PodShape:
 
     __slots__ = (
         "__weakref__",
+        "_family_key",
         "best_effort",
         "class_key",
         "has_affinity",
@@ -98,6 +102,7 @@ class PodShape:
     def __init__(self, key: bytes, pod: Pod) -> None:
         spec, namespace = pod.spec, pod.metadata.namespace
         self.key = key
+        self._family_key = b""
         #: a pod of this shape: read `spec`, labels and namespace from it, never its name or status
         self.pod = pod
         self.namespace = namespace
@@ -124,6 +129,17 @@ class PodShape:
             or self.preferred_affinity
             or self.preferred_anti_affinity
         )
+
+    @property
+    def family_key(self) -> bytes:
+        """Equal for shapes that differ in the amounts they request, and in nothing else."""
+        if not self._family_key:
+            self._family_key = b"family:" + _encode(_parts(self.pod, _but_amounts))
+        return self._family_key
+
+
+def _but_amounts(containers: Iterable[Container]) -> list[Any]:
+    return [(_but_resources(c), [*c.resources.requests], [*c.resources.limits], c.resources.claims) for c in containers]
 
 
 def _counted(requests: Mapping[str, int]) -> dict[str, int]:
@@ -171,7 +187,13 @@ class ShapeTable:
 
 
 def _shape_key(pod: Pod) -> bytes:
-    """Everything plugins read but name, status, node and priority, as bytes.
+    """Everything plugins read but name, status, node and priority, as bytes."""
+    spec = pod.spec
+    return _encode((_parts(pod, tuple), spec.overhead, spec.resources))
+
+
+def _parts(pod: Pod, containers: Callable[[tuple[Container, ...]], Any]) -> tuple[Any, ...]:
+    """What is not requested for the pod as a whole.
 
     The controller owner is in it because default spreading selects by it, claims because volumes are found by
     them; an ephemeral volume's claim is named after the pod, so such pods are shapes of their own.
@@ -179,26 +201,22 @@ def _shape_key(pod: Pod) -> bytes:
     spec, meta = pod.spec, pod.metadata
     owner = next(((o.kind, o.name, o.uid) for o in meta.owner_references if o.controller), None)
     own_name = meta.name if any(v.ephemeral is not None for v in spec.volumes) else ""
-    return _encode(
-        (
-            meta.namespace,
-            own_name,
-            meta.labels,
-            owner,
-            spec.node_selector,
-            spec.affinity,
-            spec.tolerations,
-            spec.topology_spread_constraints,
-            spec.containers,
-            spec.init_containers,
-            spec.overhead,
-            spec.resources,
-            [v for v in spec.volumes if _is_relevant(v)],
-            spec.resource_claims,
-            spec.scheduling_group,
-            spec.os,
-            spec.host_network,
-        )
+    return (
+        meta.namespace,
+        own_name,
+        meta.labels,
+        owner,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.topology_spread_constraints,
+        containers(spec.containers),
+        containers(spec.init_containers),
+        [v for v in spec.volumes if _is_relevant(v)],
+        spec.resource_claims,
+        spec.scheduling_group,
+        spec.os,
+        spec.host_network,
     )
 
 
@@ -233,10 +251,13 @@ class PodInfo:
         self.pvc_keys: tuple[str, ...] = _pvc_keys(pod) if pod.spec.volumes else ()
 
     def on_node(self, node_name: str) -> PodInfo:
-        """The same pod with a node: what the cache assumes."""
-        pod = self.pod
-        spec = msgspec.structs.replace(pod.spec, node_name=node_name)
-        return PodInfo(msgspec.structs.replace(pod, spec=spec), self.shape)
+        """The same pod with a node: what the cache assumes. Nobody has sized it there yet."""
+        copy = PodInfo.__new__(PodInfo)
+        copy.pod = replace(self.pod, spec=replace(self.pod.spec, node_name=node_name))
+        copy.shape, copy.uid, copy.key, copy.priority = self.shape, self.uid, self.key, self.priority
+        copy.requests, copy.pvc_keys = self.requests, self.pvc_keys
+        copy.non_zero_cpu, copy.non_zero_memory = self.non_zero_cpu, self.non_zero_memory
+        return copy
 
     def _size_from_status(self) -> None:
         requests = _counted(pod_requests.pod_requests(self.pod, assigned=True))

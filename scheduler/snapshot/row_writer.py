@@ -53,6 +53,8 @@ class RowWriter:
         self.label_values: OrderedDict[str, LabelValues] = OrderedDict()
         self._own: list[OwnColumn] = []
         self._columns = Columns()
+        #: the columns by name, `(…, size)`
+        self.trimmed: dict[str, Any] = self._columns.trimmed
         count = len(FIRST_RESOURCES)
         for name in ("allocatable", "requested", "free"):
             self._columns.add(name, np.float64, (count,))
@@ -66,11 +68,6 @@ class RowWriter:
     def size(self) -> int:
         """Number of rows, free ones included."""
         return self._columns.size
-
-    @property
-    def trimmed(self) -> dict[str, Any]:
-        """The columns by name, `(…, size)`."""
-        return self._columns.trimmed
 
     def node_infos(self) -> Iterator[NodeInfo]:
         """All nodes, in row order."""
@@ -185,7 +182,7 @@ class RowWriter:
         """After a write."""
         if self.node_epoch == self.version:
             self._forget_old_label_values()
-        if len(self.taint_sets) > self._most_taint_sets:
+        if len(self.taint_sets.values) > self._most_taint_sets:
             self._forget_old_taint_sets()
         if len(self.resource_index) > self._most_resources:
             self._forget_old_resources()

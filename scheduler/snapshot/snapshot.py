@@ -280,7 +280,7 @@ class Nodes:
         i = self.snapshot.resource_index.get(resource)
         if i is None:
             return self.zeros
-        amounts: Vector = self.column(column)[i]
+        amounts: Vector = self.snapshot.trimmed[column][i] if self.rows is None else self.column(column)[i]
         return amounts
 
     def allocatable(self, resource: str) -> Vector:
@@ -303,7 +303,7 @@ class Nodes:
     def label_codes(self, key: str) -> Codes:
         """`(size,)` codes of the label's value, 0 where the node lacks it; values in `snapshot.label(key)`."""
         label = self.snapshot.label(key)
-        codes: Codes = self.column(label.column)
+        codes: Codes = self.snapshot.trimmed[label.column] if self.rows is None else self.column(label.column)
         return codes
 
     def info(self, i: int) -> NodeInfo:

@@ -68,7 +68,7 @@ class Recent(Generic[K, V]):
 class DomainSums:
     """Amounts per domain of one topology key. Owner: RowAmounts; to be read in the cycle that asked."""
 
-    __slots__ = ("_included", "_label", "_node_epoch", "_position", "total", "values")
+    __slots__ = ("_included", "_label", "_node_epoch", "position", "total", "values")
 
     def __init__(self, label: LabelValues, node_epoch: int, included: Mask | None, position: int) -> None:
         #: `(values of the label,)` by label code; entry 0, nodes without the label, is 0: they form no domain
@@ -80,16 +80,16 @@ class DomainSums:
         #: also keeps the mask alive, by whose identity these sums are found
         self._included = included
         #: entries of the log that are in
-        self._position = position
+        self.position = position
 
     def is_current(self, label: LabelValues, node_epoch: int) -> bool:
         """Whether label codes are still the same."""
-        return self._label is label and self._node_epoch == node_epoch and len(self.values) == len(label.values)
+        return self._label is label and self._node_epoch == node_epoch and len(self.values) == len(label.values.values)
 
     def add_up(self, codes: Codes, amounts: Vector) -> None:
         """Make the sums from all rows."""
         weights = amounts if self._included is None else amounts * self._included
-        sums = np.bincount(codes, weights, minlength=len(self._label.values))
+        sums = np.bincount(codes, weights, minlength=len(self._label.values.values))
         self.values = sums.astype(np.float64, copy=False)
         self.values[0] = 0
         self.total = float(self.values.sum())
@@ -97,12 +97,12 @@ class DomainSums:
     def catch_up(self, codes: Codes, log: list[tuple[int, float]]) -> None:
         """Add what the log says since the last time."""
         included = self._included
-        for row, amount in log[self._position :]:
+        for row, amount in log[self.position :]:
             code = codes[row]
             if code and (included is None or included[row]):
                 self.values[code] += amount
                 self.total += amount
-        self._position = len(log)
+        self.position = len(log)
 
 
 class RowAmounts:
@@ -173,6 +173,6 @@ class RowAmounts:
             sums = DomainSums(label, snapshot.node_epoch, included, len(self._log))
             sums.add_up(codes, self._all(snapshot.size))
             self._sums[key, id(included)] = sums
-        else:
+        elif sums.position != len(self._log):
             sums.catch_up(codes, self._log)
         return sums

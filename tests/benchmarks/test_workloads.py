@@ -61,6 +61,16 @@ def test_each_pod_of_a_preemption_workload_takes_three_victims():
     assert cost.victims == 3 * cost.bound
 
 
+def test_a_search_in_vain_looks_at_every_node_and_evicts_nobody():
+    [workload] = load(sizes={"PreemptionInVain": {"nodes": 20, "staying": 20, "low": 60, "pods": 3}})
+    run = EngineRun(workload)
+    run.set_up()
+    [first, *_] = run.pods(workload.measure.pods)
+    attempt = run.engine.schedule(first)
+    assert attempt.message().endswith(" preemption: 0/20 nodes are available: 20 Insufficient cpu.")
+    assert EngineRun(workload).run().victims == 0
+
+
 def test_an_object_carries_the_names_that_its_operation_gives_it():
     [workload] = select(SHORT, "short", "CSIPVs")
     maker = Maker(workload)

@@ -17,7 +17,7 @@ from config.defaults import default_configuration
 from config.feature_gates import FeatureGates
 from kube.api.core import Pod
 from plugins.registry import Registry
-from scheduler.framework import shape_cache
+from scheduler.framework import shape_fill
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.feasibility import Feasibility
@@ -87,7 +87,7 @@ def scores_one_by_one(framework: Framework, found: Feasibility) -> dict[str, lis
 
 def score_of(plugin: ScorePlugin, framework: Framework, state: CycleState, row: int) -> float:
     view = framework.snapshot.select(np.array([row]))
-    score = float(shape_cache.as_vector(plugin.score(state, state.pod_info.pod, view), view)[0])
+    score = float(shape_fill.as_vector(plugin.score(state, state.pod_info.pod, view), view)[0])
     if type(plugin).score_node is not ScorePlugin.score_node:
         assert score == plugin.score_node(state, state.pod_info.pod, framework.snapshot.nodes.info(row))
     return score

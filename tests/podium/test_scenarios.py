@@ -501,7 +501,7 @@ async def test_60_failed_pods_do_not_flood_the_api_server_with_events(
         api_server.create(node(f"n{i}", cpu="1", unschedulable=i % 3 == 1, taints=taints))
     async with podium(api_server) as service:
         recorder = service.recorder
-        monkeypatch.setattr(recorder, "_capacity", 50)
+        monkeypatch.setattr(recorder._queue, "_maxsize", 50)
         for i in range(50):
             api_server.create(ours(f"big-{i}", cpu="4"))
         await until(lambda: bool(condition(api_server, "big-49")), "all were tried")
@@ -521,7 +521,7 @@ async def test_60_failed_pods_do_not_flood_the_api_server_with_events(
         seconds = asyncio.get_running_loop().time() - began
         sent = [each for each in heard.requests if "/events" in each.path]
         assert len(sent) <= 50 * seconds + 100, "the configured rate"
-        assert len(recorder._queue) <= 50
+        assert recorder._queue.qsize() <= 50
         assert recorder.dropped > 0
         sample = service.metrics.registry.get_sample_value
         assert sample("podium_events_total", {"result": "dropped"}) == recorder.dropped

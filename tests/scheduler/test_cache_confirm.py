@@ -6,7 +6,7 @@ from kube.api.core import Pod
 from scheduler.cache import SchedulerCache
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.snapshot import Snapshot
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, owned_by
 
 LOOK = {"uid": "u1", "labels": {"app": "web"}, "cpu": "1", "phase": "Pending"}
 
@@ -42,6 +42,7 @@ def test_a_confirmed_pod_is_the_informers_and_its_row_is_left_alone():
     [
         pytest.param({"cpu": "2"}, id="other requests"),
         pytest.param({"labels": {"app": "db"}}, id="other labels"),
+        pytest.param({"owner": owned_by("ReplicaSet", "web")}, id="another owner"),
         pytest.param({"annotations": {"a": "b"}}, id="other annotations"),
         pytest.param({"priority": 7}, id="another priority"),
         pytest.param({"deletion_timestamp": "2026-01-01T00:00:00Z"}, id="it is being deleted"),

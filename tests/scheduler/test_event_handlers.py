@@ -28,10 +28,12 @@ class Bench:
         self.cache = SchedulerCache(Snapshot())
         self.heard: list[Heard] = []
         self.cached_nodes: list[int] = []
+        self.assigned: list[str] = []
         wildcard = Hint("Ears", on(EventResource.WILDCARD, Action.ALL, hint=self.hear))
         hooks = ProfileHooks(lambda pod: None, [wildcard])
         self.queue = SchedulingQueue(lambda pod: hooks, Nominator(), lambda info, timestamp: timestamp, lambda: 1000.0)
-        self.handlers = EventHandlers(self.cache, self.queue, WaitingPods(), {"podium", "second"})
+        profiles = {"podium", "second"}
+        self.handlers = EventHandlers(self.cache, self.queue, WaitingPods(), profiles, self.assigned.append)
         self.listener("ears", priority=5)
 
     def listener(self, name: str, priority: int) -> None:
@@ -119,6 +121,17 @@ def test_a_pod_that_somebody_else_bound_leaves_the_queue_and_is_counted() -> Non
     b.handlers.add_pod(before)
     b.handlers.update_pod(before, after)
     assert (b.waits(after), b.counted_on(after), b.heard) == (False, "n1", [("ears", "", "web")])
+
+
+def test_it_is_told_once_that_a_pod_got_its_node() -> None:
+    b = Bench()
+    pending, assigned = version(ours(), "1"), version(ours(node_name="n1"), "2")
+    b.handlers.add_pod(pending)
+    assert b.assigned == []
+    b.handlers.update_pod(pending, assigned)
+    b.handlers.update_pod(assigned, version(assigned, "3"))
+    b.handlers.add_pod(ours("other", node_name="n1"))
+    assert b.assigned == ["web", "other"]
 
 
 def test_an_update_with_the_same_resource_version_is_no_news() -> None:

@@ -214,6 +214,8 @@ def test_what_is_no_rfc_3339_time_is_refused(text):
 def test_times_are_written_in_utc():
     assert format_time(10.9) == "1970-01-01T00:00:10Z"
     assert format_micro_time(10.25) == "1970-01-01T00:00:10.250000Z"
+    assert format_micro_time(10.9999996) == "1970-01-01T00:00:11.000000Z"
+    assert format_micro_time(1_767_366_245.000007) == "2026-01-02T15:04:05.000007Z"
 
 
 def test_conditions_owners_and_keys():

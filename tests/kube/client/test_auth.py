@@ -57,17 +57,17 @@ def kubeconfig(tmp_path):
 async def test_a_kubeconfig_with_a_token(kubeconfig):
     credentials = await from_kubeconfig(kubeconfig({"token": "secret"}))
     assert credentials.server == "http://127.0.0.1:8001"
-    assert await credentials.headers() == {"Authorization": "Bearer secret"}
+    assert credentials.headers() == {"Authorization": "Bearer secret"}
     assert (credentials.tls, credentials.proxy) == (None, None)
 
 
 async def test_a_kubeconfig_with_user_and_password(kubeconfig):
     credentials = await from_kubeconfig(kubeconfig({"username": "u", "password": "p"}))
-    assert await credentials.headers() == {"Authorization": "Basic dTpw"}
+    assert credentials.headers() == {"Authorization": "Basic dTpw"}
 
 
 async def test_a_kubeconfig_without_any_credentials(kubeconfig):
-    assert await (await from_kubeconfig(kubeconfig())).headers() == {}
+    assert (await from_kubeconfig(kubeconfig())).headers() == {}
 
 
 async def test_several_kubeconfigs_are_merged(kubeconfig):
@@ -80,7 +80,7 @@ async def test_several_kubeconfigs_are_merged(kubeconfig):
     )
     credentials = await from_kubeconfig(os.pathsep.join([first, second]), "other")
     assert credentials.server == "http://two/prefix"
-    assert await credentials.headers() == {"Authorization": "Bearer one"}
+    assert credentials.headers() == {"Authorization": "Bearer one"}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "
 async def test_in_cluster_credentials(service_account):
     credentials = in_cluster(IN_CLUSTER, service_account)
     assert credentials.server == "https://[fd00::1]:443"
-    assert await credentials.headers() == {"Authorization": "Bearer in-cluster-token"}
+    assert credentials.headers() == {"Authorization": "Bearer in-cluster-token"}
     assert credentials.tls is not None
 
 
@@ -179,7 +179,7 @@ def test_in_cluster_credentials_that_are_incomplete(service_account, missing):
 
 async def test_an_explicit_kubeconfig_goes_before_the_cluster_one_is_in(kubeconfig):
     credentials = await load_credentials(kubeconfig({"token": "t"}), environ=IN_CLUSTER)
-    assert await credentials.headers() == {"Authorization": "Bearer t"}
+    assert credentials.headers() == {"Authorization": "Bearer t"}
 
 
 async def test_the_kubeconfig_variable_goes_before_the_home_directory(kubeconfig, tmp_path, monkeypatch):
@@ -187,10 +187,8 @@ async def test_the_kubeconfig_variable_goes_before_the_home_directory(kubeconfig
     (tmp_path / ".kube").mkdir()
     kubeconfig({"token": "home"}, name=".kube/config")
     named = kubeconfig({"token": "variable"})
-    assert await (await load_credentials(environ={"KUBECONFIG": named})).headers() == {
-        "Authorization": "Bearer variable"
-    }
-    assert await (await load_credentials(environ={})).headers() == {"Authorization": "Bearer home"}
+    assert (await load_credentials(environ={"KUBECONFIG": named})).headers() == {"Authorization": "Bearer variable"}
+    assert (await load_credentials(environ={})).headers() == {"Authorization": "Bearer home"}
 
 
 # Tokens that change
@@ -226,15 +224,15 @@ async def test_a_token_file_is_read_again_once_a_minute(tmp_path):
     path = tmp_path / "token"
     path.write_text("t1")
     credentials = Credentials("http://127.0.0.1", token=TokenFile(path))
-    await credentials.headers()
+    credentials.headers()
     path.write_text("t2")
     await asyncio.sleep(59)
-    assert await credentials.headers() == {"Authorization": "Bearer t1"}
+    assert credentials.headers() == {"Authorization": "Bearer t1"}
     await asyncio.sleep(1)
-    assert await credentials.headers() == {"Authorization": "Bearer t2"}
+    assert credentials.headers() == {"Authorization": "Bearer t2"}
     path.unlink()
     await asyncio.sleep(61)
-    assert await credentials.headers() == {"Authorization": "Bearer t2"}
+    assert credentials.headers() == {"Authorization": "Bearer t2"}
 
 
 async def test_a_token_that_is_refused_and_has_not_changed_is_not_tried_again(server, tmp_path):
@@ -252,7 +250,7 @@ async def test_a_watch_uses_a_rotated_token_too(server, tmp_path):
     token = TokenFile(path)
     server.put(NODES, "n")
     async with Client(Credentials(server.url, token=token), qps=-1) as client:
-        await client.credentials.headers()
+        client.credentials.headers()
         path.write_text("t2")
         server.tokens = {"t2"}
         events = client.watch(Node, "100")
@@ -263,11 +261,11 @@ async def test_a_watch_uses_a_rotated_token_too(server, tmp_path):
 async def test_the_token_file_of_a_kubeconfig_is_relative_to_it_and_read_again(kubeconfig, tmp_path):
     (tmp_path / "token").write_text("t1")
     credentials = await from_kubeconfig(kubeconfig({"tokenFile": "token"}))
-    refused = await credentials.headers()
+    refused = credentials.headers()
     assert refused == {"Authorization": "Bearer t1"}
     (tmp_path / "token").write_text("t2")
     assert await credentials.refresh(refused)
-    assert await credentials.headers() == {"Authorization": "Bearer t2"}
+    assert credentials.headers() == {"Authorization": "Bearer t2"}
 
 
 # Exec plugins
@@ -307,7 +305,7 @@ async def test_a_plugin_runs_once_and_again_when_its_token_is_refused(server, ku
         server.tokens = set()
         with pytest.raises(Unauthorized):
             await client.get(Node, "n")  # it ran a moment ago, and is not run for every refusal
-    assert await credentials.headers() == {"Authorization": "Bearer t2"}
+    assert credentials.headers() == {"Authorization": "Bearer t2"}
 
 
 async def test_a_plugin_that_is_not_installed(kubeconfig):

@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from yarl import URL
 
 from kube.client.connections import IDLE_SECONDS, Answer, Connection, ConnectionPool, Renderer, Request
 from kube.client.errors import Unreachable
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
-POST = Request("POST", "/api/v1/pods", None, "application/json", b'{"kind":"Pod"}')
+POST = Request("POST", "/api/v1/pods", body=b'{"kind":"Pod"}')
 
 
 class Server:
@@ -217,7 +218,7 @@ async def test_a_connection_that_was_closed_before_anything_was_sent_applied_not
         await asyncio.sleep(1)
         started = loop.time()
         with pytest.raises(Unreachable, match="as soon as it was made") as error:
-            await connection.exchange(b"", 30.0)
+            await connection.send(b"")
     assert not error.value.maybe_applied
     assert loop.time() < started + 1.0
 
@@ -274,6 +275,36 @@ async def test_a_cancelled_request_closes_its_connection_and_makes_room():
                 await server.connections[0].wait_closed()
 
 
+async def test_whoever_gives_up_at_the_moment_of_its_turn_leaves_it_to_the_next():
+    async with serving(OK, limit=1) as (server, pool):
+        waiting = [asyncio.create_task(pool.exchange(rendered(server))) for _ in range(2)]
+        await pool.exchange(rendered(server))
+        waiting[0].cancel()
+        async with asyncio.timeout(5):
+            assert (await waiting[1]).status == 201
+        assert waiting[0].cancelled()
+        assert len(server.connections) == 1
+
+
+@pytest.mark.looptime
+async def test_each_of_many_requests_has_its_own_time():
+    async with serving(OK, timeout=30) as (server, pool):
+        server.may_answer.clear()
+        loop = asyncio.get_running_loop()
+        started, ended = loop.time(), []
+
+        async def ask() -> None:
+            with suppress(Unreachable):
+                await pool.exchange(rendered(server))
+            ended.append(loop.time() - started)
+
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(ask())
+                await asyncio.sleep(10)
+        assert ended == pytest.approx([30, 40, 50], abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("server", "request_", "first_line"),
     [
@@ -283,13 +314,13 @@ async def test_a_cancelled_request_closes_its_connection_and_makes_room():
         ),
         pytest.param(
             "https://k8s",
-            POST._replace(method="PATCH", params={"fieldManager": "a b", "force": "true"}),
+            replace(POST, method="PATCH", params={"fieldManager": "a b", "force": "true"}),
             "PATCH /api/v1/pods?fieldManager=a+b&force=true HTTP/1.1",
             id="with parameters",
         ),
         pytest.param(
             "https://k8s",
-            POST._replace(path="/p o\r\nds/é"),
+            replace(POST, path="/p o\r\nds/é"),
             "POST /p%20o%0D%0Ads/%C3%A9 HTTP/1.1",
             id="odd characters",
         ),

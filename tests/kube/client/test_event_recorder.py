@@ -185,7 +185,7 @@ async def test_a_flood_is_bounded_counted_and_never_waits(server, client):
             for _ in range(20):
                 failed(recorder, f"pod-{pod}")
         assert asyncio.get_running_loop().time() == started
-        assert len(recorder._queue) == 100
+        assert recorder._queue.qsize() == 100
         assert recorder.dropped == 1900 * 20
         await recorder.flush()
     passed = server.requests[-1].time - server.requests[0].time

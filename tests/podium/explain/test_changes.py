@@ -147,5 +147,5 @@ def test_asking_changes_nothing() -> None:
     for pod in (*pending, *running):
         explain(cluster_of(asked), pod)
     assert asked.cache.validate() == []
-    assert len(asked.frameworks["podium"].shapes) == 0
+    assert len(asked.frameworks["podium"].kept.shapes) == 0
     assert list(asked.run()) == list(other.run())

@@ -123,7 +123,7 @@ def test_kept_answers_are_not_written_into_the_column_they_came_from() -> None:
     cluster = Cluster(GreenPower, AtMostTwoWebPods, nodes=[a_node("a", 50), a_node("b", 60)])
     room, power = cluster.plugins["AtMostTwoWebPods"].has_room, cluster.plugins["GreenPower"].green
     cluster.attempt(web("p1"))
-    [entry] = [cluster.framework.shapes.get(cluster.info(web("p1")).shape.key, cluster.snapshot)]
+    [entry] = [cluster.framework.kept.shapes.get(cluster.info(web("p1")).shape.key, cluster.snapshot)]
     assert entry is not None
     for kept in (*entry.masks, *entry.raw):
         kept[:] = 0

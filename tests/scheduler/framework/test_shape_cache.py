@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kube.api.core import Pod
-from scheduler.framework import cycle_points, shape_cache
+from scheduler.framework import kept_answers, shape_cache
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -18,6 +18,7 @@ from scheduler.framework.plugin import (
     PreScorePlugin,
     Scope,
     ScorePlugin,
+    Versioned,
     max_normalize,
 )
 from scheduler.framework.runtime import Feasibility, Framework, Scores
@@ -25,6 +26,7 @@ from scheduler.framework.shape_patch import patch
 from scheduler.framework.status import SKIP, Status, error, unschedulable
 from scheduler.snapshot.columns import Mask, Vector
 from scheduler.snapshot.node_info import NodeInfo
+from scheduler.snapshot.pod_info import PodShape
 from scheduler.snapshot.snapshot import Nodes
 from tests.builders import make_node, make_pod, taint
 from tests.scheduler.harness import Cluster
@@ -52,6 +54,7 @@ class Untainted(PreFilterPlugin, FilterPlugin):
 
     name = "Untainted"
     scope = Scope.NODE
+    reads_amounts = False
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         return SKIP if "anywhere" in pod.metadata.labels else None
@@ -65,6 +68,7 @@ class Zones(PreScorePlugin, ScorePlugin):
 
     name = "Zones"
     scope = Scope.NODE
+    reads_amounts = False
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         return SKIP if "anywhere" in pod.metadata.labels else None
@@ -74,6 +78,55 @@ class Zones(PreScorePlugin, ScorePlugin):
 
     def normalize(self, state: CycleState, pod: Pod, scores: Vector, nodes: Nodes) -> Vector:
         return max_normalize(scores)
+
+
+class Named(ScorePlugin):
+    """A score that is final as it is and looks at no pods: a family has it in common."""
+
+    name = "Named"
+    scope = Scope.NODE
+    reads_amounts = False
+
+    def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
+        return (nodes.allocatable("cpu") // 1000) % 3
+
+
+class Tall(FilterPlugin):
+    """Looks at the node object and at what the pod requests, and no pod on the node."""
+
+    name = "Tall"
+    scope = Scope.NODE
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        return nodes.allocatable("cpu") >= 2 * state.pod_info.requests.get("cpu", 0)
+
+
+class Rules:
+    """What Curfew goes by. Owner: the test."""
+
+    version = 0
+    closed = ""
+
+    def close(self, app: str) -> None:
+        self.closed = app
+        self.version += 1
+
+
+class Curfew(PreFilterPlugin, FilterPlugin):
+    """Has nothing to say while no rule concerns the pod; then it refuses nodes with pods."""
+
+    name = "Curfew"
+    reads_amounts = False
+    rules = Rules()
+
+    def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
+        return None if shape.labels.get("app") == self.rules.closed else (self.rules,)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
+        return None if pod.metadata.labels.get("app") == self.rules.closed else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> Mask | Status:
+        return nodes.requested("pods") == 0
 
 
 class Crowd(ScorePlugin):
@@ -123,20 +176,23 @@ class CrowdByNode(Crowd):
         return len(node.pods)
 
 
-VECTORISED = (Room, Untainted, Zones, Crowd, Global)
-BY_NODE = (RoomByNode, Untainted, Zones, CrowdByNode, Global)
+VECTORISED = (Room, Untainted, Tall, Curfew, Zones, Named, Crowd, Global)
+BY_NODE = (RoomByNode, Untainted, Tall, Curfew, Zones, Named, CrowdByNode, Global)
 WEIGHTS = {"Room": 2, "Zones": 3}
+#: the first two are a family, and so are the last two
 SHAPES: tuple[dict[str, Any], ...] = (
     {"cpu": "100m"},
     {"cpu": "1500m"},
     {"cpu": "500m", "labels": {"anywhere": ""}},
     {"cpu": "500m", "labels": {"app": "x"}},
+    {"cpu": "900m", "labels": {"app": "x"}},
 )
 
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("schedule"), st.integers(0, 3), st.just(0)),
-        st.tuples(st.just("schedule"), st.integers(0, 3), st.just(0)),
+        st.tuples(st.just("schedule"), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("schedule"), st.integers(0, 4), st.just(0)),
+        st.tuples(st.just("curfew"), st.integers(0, 1), st.just(0)),
         st.tuples(st.just("finish"), st.integers(0, 50), st.just(0)),
         st.tuples(st.sampled_from(["node", "tainted"]), st.integers(0, 5), st.integers(1, 4)),
         st.tuples(st.just("gone"), st.integers(0, 5), st.just(0)),
@@ -155,6 +211,7 @@ class World(Cluster):
         )
         self.running: list[str] = []
         self.count = 0
+        Curfew.rules.close("nobody")
 
     def schedule(self, look: dict[str, Any]) -> None:
         self.count += 1
@@ -189,6 +246,8 @@ class World(Cluster):
                 taints = [taint("dedicated")] if step == "tainted" else []
                 zone = "abc"[which % 3] if which < 4 else None
                 self.cache.add_node(make_node(f"n{which}", cpu=str(size), taints=taints, zone=zone))
+            elif step == "curfew":
+                Curfew.rules.close("x" if which else "nobody")
             elif step == "gone":
                 self.cache.remove_node(f"n{which}")
 
@@ -240,9 +299,41 @@ def keeps_masks(entry: Any, state: Any, snapshot: Any) -> Status | None:
 )
 @both
 def test_the_property_catches(monkeypatch: pytest.MonkeyPatch, broken: Any, plugins: tuple[type[Plugin], ...]) -> None:
-    monkeypatch.setattr(cycle_points, "patch", broken)
+    monkeypatch.setattr(kept_answers, "patch", broken)
     with pytest.raises(AssertionError):
         World(plugins).run([("schedule", shape, 0) for shape in (0, 1, 2, 0, 1, 3, 1, 2) * 4])
+
+
+def test_a_family_that_kept_what_depends_on_amounts_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = [("node", 1, 4), ("schedule", 3, 0), ("schedule", 4, 0), ("schedule", 0, 0), ("schedule", 1, 0)]
+    World().run(script)
+    monkeypatch.setattr(kept_answers, "_is_for_family", lambda plugin: plugin.scope is Scope.NODE)
+    with pytest.raises(AssertionError):
+        World().run(script)
+
+
+def test_a_shape_that_wrote_to_the_mask_of_its_family_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = [("schedule", shape, 0) for shape in (1, 1, 1, 1, 0, 0)]
+    World().run(script)
+
+    def shares_mask(entry: shape_cache.ShapeEntry, common: shape_cache.ShapeEntry) -> None:
+        take_over(entry, common)
+        entry.mask = common.mask
+
+    take_over = shape_cache.ShapeEntry.take_over
+    monkeypatch.setattr(shape_cache.ShapeEntry, "take_over", shares_mask)
+    with pytest.raises(AssertionError):
+        World().run(script)
+
+
+def test_a_plugin_that_stayed_quiet_though_it_has_something_to_say_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = [("schedule", 3, 0), ("schedule", 3, 0), ("curfew", 1, 0), ("schedule", 3, 0)]
+    World().run(script)
+    monkeypatch.setattr(shape_cache.ShapeEntry, "is_quiet", lambda entry, shape: True)
+    with pytest.raises(AssertionError):
+        World().run(script)
 
 
 def test_an_entry_that_outlives_a_node_change_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +382,35 @@ def test_another_shape_is_asked_about_all_rows() -> None:
     assert sizes == [5, 5]
 
 
+def test_a_shape_of_a_known_family_asks_only_those_who_look_at_amounts() -> None:
+    sizes: list[int] = []
+    plugin = type("Counting", (Counting,), {"sizes": sizes, "scope": Scope.NODE, "reads_amounts": False})
+    cluster = Cluster(plugin, nodes=[make_node(f"n{i}") for i in range(5)])
+    for cpu in ("1", "2", "3"):
+        cluster.attempt(make_pod("a", cpu=cpu))
+    assert sizes == [5]
+    cluster.attempt(make_pod("b", cpu="1", labels={"app": "another"}))
+    assert sizes == [5, 5]
+
+
+def test_a_quiet_plugin_is_asked_again_only_when_what_it_goes_by_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def quiet_while(self: Curfew, shape: PodShape) -> tuple[Versioned, ...] | None:
+        asked.append(shape.labels["app"])
+        return (self.rules,)
+
+    monkeypatch.setattr(Curfew, "quiet_while", quiet_while)
+    cluster = Cluster(Curfew, nodes=[make_node("n1"), make_node("n2")])
+    for _ in range(3):
+        cluster.attempt(make_pod("a", labels={"app": "x"}))
+    assert asked == ["x"]
+    Curfew.rules.close("y")
+    for _ in range(3):
+        cluster.attempt(make_pod("a", labels={"app": "x"}))
+    assert asked == ["x", "x"]
+
+
 def test_a_changed_node_object_drops_what_was_kept() -> None:
     cluster, sizes = counting()
     cluster.attempt(make_pod("a"))
@@ -310,11 +430,11 @@ def test_a_heartbeat_does_not() -> None:
 def test_the_oldest_shapes_go_when_the_room_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, sizes = counting()
     cluster.attempt(make_pod("a"))
-    one = cluster.framework.shapes._bytes
+    one = cluster.framework.kept.shapes._bytes
     monkeypatch.setattr(shape_cache, "MAX_BYTES", 2 * one)
     for cpu in ("1", "2", "3"):
         cluster.attempt(make_pod("b", cpu=cpu))
-    assert len(cluster.framework.shapes) == 2
+    assert len(cluster.framework.kept.shapes) == 2
     sizes.clear()
     cluster.attempt(make_pod("c", cpu="3"))
     cluster.attempt(make_pod("d"))
@@ -326,10 +446,10 @@ def test_answers_of_an_older_state_of_the_nodes_are_not_kept() -> None:
     cluster, _ = counting()
     for cpu in ("1", "2", "3"):
         cluster.attempt(make_pod("a", cpu=cpu))
-    assert len(cluster.framework.shapes) == 3
+    assert len(cluster.framework.kept.shapes) == 3
     cluster.cache.update_node(make_node("n1", labels={"changed": "yes"}))
     cluster.attempt(make_pod("b", cpu="1"))
-    assert len(cluster.framework.shapes) == 1
+    assert len(cluster.framework.kept.shapes) == 1
 
 
 @pytest.mark.parametrize("how", ["status", "exception"])

@@ -1,5 +1,6 @@
 """KeyedHeap: a heap with lazy deletion behaves like a sorted list with keys."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,10 +44,17 @@ def test_an_empty_heap_has_nothing_first() -> None:
     assert made.pop() is None
 
 
-def test_a_key_that_is_pushed_over_and_over_does_not_grow_the_heap() -> None:
-    made = heap(*(("a", order) for order in range(10_000)))
-    assert len(made._heap) < 200
+@pytest.mark.parametrize("step", [pytest.param(1, id="later and later"), pytest.param(-1, id="earlier and earlier")])
+def test_a_key_that_is_pushed_over_and_over_does_not_grow_the_heap(step: int) -> None:
+    made = heap(*(("a", step * order) for order in range(10_000)))
+    assert len(made._row) + len(made._heap) < 200
     assert drained(made) == ["a"]
+
+
+def test_what_comes_in_order_is_never_compared_with_all_the_others() -> None:
+    made = heap(*((str(order), order) for order in range(100)), ("late", 50))
+    assert (len(made._row), len(made._heap)) == (100, 1)
+    assert drained(made) == [*map(str, range(51)), "late", *map(str, range(51, 100))]
 
 
 @given(

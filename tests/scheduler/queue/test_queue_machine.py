@@ -24,7 +24,7 @@ from scheduler.framework.cluster_event import (
 from scheduler.framework.status import Status, unresolvable
 from scheduler.queue.backoff_queue import BackoffQueue
 from scheduler.queue.hints import Hint, ProfileHooks
-from scheduler.queue.in_flight import InFlight, InFlightEvent
+from scheduler.queue.in_flight import InFlight
 from scheduler.queue.nominator import Nominator
 from scheduler.queue.queued_pod import QueuedPodInfo
 from scheduler.queue.scheduling_queue import SchedulingQueue, Strategy
@@ -325,7 +325,7 @@ TestQueue.settings = SOUND
 
 
 class ForgetsEvents(InFlight):
-    def record(self, event: InFlightEvent) -> None:
+    def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Nothing is kept for pods in flight."""
 
 
