@@ -13,13 +13,14 @@ import asyncio
 import logging
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import aiohttp
 import msgspec
 
+from config.problems import ConfigError, Problem
 from config.types import Extender, ExtenderTLSConfig
 from kube.api import codec
 from kube.api.core import Node, Pod
@@ -45,7 +46,7 @@ class ExtenderTransport:
         self._sessions: list[aiohttp.ClientSession] = []
 
     def post(self, config: Extender) -> Post:
-        """The function that carries requests to one extender. Raises ValueError or OSError for unusable TLS files."""
+        """The function that carries requests to one extender. Raises ConfigError for unusable TLS files."""
         context = tls_context(config)
         server_name = config.tls_config.server_name if config.tls_config is not None else ""
         timeout = aiohttp.ClientTimeout(total=config.http_timeout.seconds or DEFAULT_TIMEOUT)
@@ -88,6 +89,7 @@ def tls_context(config: Extender) -> ssl.SSLContext | None:
     """How the extender proves who it is, and we to it; None for what the system trusts.
 
     As kube-scheduler does, enableHTTPS without any CA trusts whoever answers; that is said in the log.
+    Raises ConfigError.
     """
     tls = config.tls_config or ExtenderTLSConfig()
     known_ca = bool(tls.ca_file or tls.ca_data)
@@ -96,16 +98,31 @@ def tls_context(config: Extender) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context()
     if tls.ca_data:
-        context = ssl.create_default_context(cadata=tls.ca_data.decode())
+        with _named(config, "caData"):
+            context = ssl.create_default_context(cadata=tls.ca_data.decode())
     elif tls.ca_file:
-        context = ssl.create_default_context(cafile=tls.ca_file)
+        with _named(config, f"caFile {tls.ca_file}"):
+            context = ssl.create_default_context(cafile=tls.ca_file)
     if insecure:
         log.warning("extender %s: its certificate is not checked", config.url_prefix)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.cert_data or tls.cert_file:
-        _load_certificate(context, tls)
+        with _named(config, f"certificate {tls.cert_file or 'certData'} and key {tls.key_file or 'keyData'}"):
+            _load_certificate(context, tls)
     return context
+
+
+@contextmanager
+def _named(config: Extender, what: str) -> Iterator[None]:
+    """Around the reading of a file or text of `tlsConfig`: what is wrong with it, in one line."""
+    try:
+        yield
+    except (OSError, ValueError) as problem:
+        # OpenSSL's errors are OSErrors without a file and with a text that names lines of its source.
+        unread = isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError)
+        why = f"cannot be read: {getattr(problem, 'strerror', problem)}" if unread else "expected PEM"
+        raise ConfigError([Problem(f"extender {config.url_prefix}", f"{what}: {why}", "tlsConfig")]) from problem
 
 
 def _load_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:

@@ -145,6 +145,28 @@ def test_credentials_that_cannot_be_used_are_bad_input(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "kubeconfig /nowhere/at/all: no such file\n"
 
 
+@pytest.mark.parametrize(
+    ("tls", "line"),
+    [
+        pytest.param("{caFile: /nowhere}", "caFile /nowhere: cannot be read: No such file or directory", id="no CA"),
+        pytest.param("{caFile: FILE}", "caFile FILE: expected PEM", id="a CA that is none"),
+        pytest.param("{caData: aGVsbG8=}", "caData: expected PEM", id="a CA in the file that is none"),
+        pytest.param("{certFile: /nowhere, keyFile: FILE}",
+                     "certificate /nowhere and key FILE: cannot be read: No such file or directory", id="no certificate"),
+    ],
+)  # fmt: skip
+def test_an_extender_whose_certificates_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tls: str, line: str
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("hello")
+    extender = f"extenders: [{{urlPrefix: https://x, filterVerb: f, tlsConfig: {tls.replace('FILE', str(other))}}}]\n"
+    pod = tmp_path / "pod.yaml"
+    pod.write_text(POD + "}]}\n")
+    assert main(["simulate", "-f", str(pod), "--config", written(tmp_path, CONFIG + extender)]) == 2
+    assert capsys.readouterr().err == f"extender https://x: tlsConfig: {line.replace('FILE', str(other))}\n"
+
+
 def test_a_kubeconfig_that_cannot_be_written() -> None:
     done = run("cluster", "--port", "0", "--kubeconfig", "/nowhere/at/all")
     assert (done.returncode, done.stderr) == (1, "/nowhere/at/all: cannot be written: No such file or directory\n")
