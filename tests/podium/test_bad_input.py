@@ -152,7 +152,7 @@ def test_credentials_that_cannot_be_used_are_bad_input(capsys: pytest.CaptureFix
         pytest.param("{caFile: FILE}", "caFile FILE: expected PEM", id="a CA that is none"),
         pytest.param("{caData: aGVsbG8=}", "caData: expected PEM", id="a CA in the file that is none"),
         pytest.param("{certFile: /nowhere, keyFile: FILE}",
-                     "certificate /nowhere and key FILE: cannot be read: No such file or directory", id="no certificate"),
+                     "certificate /nowhere and key FILE: cannot be read: No such file or directory", id="none"),
     ],
 )  # fmt: skip
 def test_an_extender_whose_certificates_cannot_be_used(
