@@ -136,7 +136,7 @@ class KeptAnswers:
         entry.has_one_node_forms = self._has_one_node_forms
         status = self._ask(entry, self._shape_filters, self._shape_scores, state, meter)
         if status is None:
-            entry.base = nodes.zeros if entry.base is None else entry.base
+            entry.base = (nodes.zeros if entry.base is None else entry.base) + entry.constant
             self.shapes.put(shape.key, entry, entry.own_bytes(nodes.size) - common.own_bytes(nodes.size))
         return status
 

@@ -82,7 +82,7 @@ class ShapeEntry:
     raw: list[Vector] = field(default_factory=list)
     #: of these scores those that look at the pods on a node: plugin, weight, raw scores, whether they are final
     row_scores: list[tuple[ScorePlugin, float, Vector, bool]] = field(default_factory=list)
-    #: Σ weight·score of the plugins that do not normalise
+    #: Σ weight·score of the plugins that do not normalise, once filled with those that give all nodes the same
     base: Any = None
     #: indexes into `scores` of plugins that normalise and whose raw scores differ between nodes
     varying: list[int] = field(default_factory=list)
