@@ -19,6 +19,7 @@ from typing import Any
 from kube.api import quantity
 from podium import svg
 from podium.configuration import Effective
+from podium.output import writing
 from podium.wiring import Service
 from simulator.apiserver.errors import ApiError
 from simulator.apiserver.watch_cache import Event
@@ -180,7 +181,9 @@ async def replay(args: argparse.Namespace, effective: Effective, serving: Servin
     _print(record, usage, player)
     longer = f", each living {stretch:,.0f} times as long" if stretch != 1 else ""
     about = f"{len(nodes):,} nodes, {len(trace.tasks):,} tasks{longer}; time {speedup:,.0f} times as fast"
-    Path(args.picture).write_text(picture(record, Path(args.trace).name, about))
+    path = Path(args.picture)
+    with writing(path):
+        path.write_text(picture(record, Path(args.trace).name, about), encoding="utf-8")
     print(f"picture: {args.picture}", file=sys.stderr)
     return 0
 

@@ -69,6 +69,17 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
+def whole(least: int) -> Callable[[str], int]:
+    """A whole number, not less than that."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, not {text!r}")
+        return int(text)
+
+    return parse
+
+
 def port(text: str) -> int:
     """0 to 65535."""
     if not text.isdecimal() or int(text) > 65_535:
@@ -187,7 +198,7 @@ FLAGS = (
     Flag("pod-max-in-unschedulable-pods-duration", _O, "how long a pod waits for an event before it is tried again",
          seconds, "DURATION", 300.0, "5m0s", "the same, also beside --config"),
     Flag("seed", _O, "decides ties; for reproducible runs", int, "N", upstream=None, here="podium's own"),
-    Flag("page-port", _O, "serve the page, read-only, on this port (default: not)", int, "N", upstream=None,
+    Flag("page-port", _O, "serve the page, read-only, on this port (default: not)", port, "N", upstream=None,
          here="podium's own"),
     Flag("page-address", _O, "address of the page (default: 127.0.0.1; it asks nobody who he is)", metavar="IP",
          default="127.0.0.1", upstream=None, here="podium's own"),

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+
+class UnwritableError(Exception):
+    """A file cannot be written; the message is one line."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what writes the file. Raises UnwritableError."""
+    try:
+        yield
+    except OSError as problem:
+        raise UnwritableError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
 
 
 def print_json(document: Any) -> None:

@@ -10,7 +10,7 @@ from kube.client.auth import CredentialsError
 from kube.client.errors import ApiError
 from kube.client.leader_election import LeadershipLost
 from podium.http import PortError
-from podium.output import fail
+from podium.output import UnwritableError, fail
 from podium.serving.certificates import CertificateError
 
 
@@ -18,7 +18,9 @@ class UnusableServerError(Exception):
     """The API server cannot be reached, or refuses us, at start; the message is one line."""
 
 
-EXPECTED = (UnusableServerError, PortError, CertificateError, CredentialsError, LeadershipLost, ApiError)
+EXPECTED = (
+    UnusableServerError, PortError, CertificateError, CredentialsError, LeadershipLost, ApiError, UnwritableError,
+)  # fmt: skip
 #: what the command line or a file got wrong
 BAD_INPUT = (CredentialsError, CertificateError)
 

@@ -6,7 +6,7 @@ the claim, the volume or the class hands it in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kube.api import quantity
@@ -28,7 +28,9 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 #: on a claim: the node for which a volume shall be provisioned
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 #: what storageClassName was called before 1.6; still wins where it is set
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+#: on a class: it is that of claims that name none
+DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 # --- a pod and its claims ----------------------------------------------------------------------------------------
@@ -80,12 +82,24 @@ def not_found(kind: str, name: str) -> str:
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
     """The name of the claim's storage class, "" for none."""
-    return claim.metadata.annotations.get(_CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
+    return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
+
+
+def is_default_class(annotations: Mapping[str, str]) -> bool:
+    """Whether claims that name no class get this one when they are made."""
+    return any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
+
+
+def default_class(classes: Iterable[tuple[str, Mapping[str, str], str]]) -> str | None:
+    """The default among (name, annotations, creationTimestamp): of several the newest, then the first by name."""
+    defaults = sorted((name, created) for name, annotations, created in classes if is_default_class(annotations))
+    newest = max((created for _, created in defaults), default="")
+    return next((name for name, created in defaults if created == newest), None)
 
 
 def volume_class(volume: PersistentVolume) -> str:
     """The name of the volume's storage class, "" for none."""
-    return volume.metadata.annotations.get(_CLASS_ANNOTATION) or volume.spec.storage_class_name
+    return volume.metadata.annotations.get(CLASS_ANNOTATION) or volume.spec.storage_class_name
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:

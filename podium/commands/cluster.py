@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from podium.flags import port
 from podium.http import PortError
 from podium.logs import set_up
-from podium.output import fail
+from podium.output import fail, writing
 from podium.running import run_loop
 from simulator.apiserver.chaos import DEFAULT, ChaosError, check, explained
 from simulator.apiserver.state_file import StateFileError
@@ -44,7 +45,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--port", type=int, default=8001, metavar="N", help="port on the loopback (default: 8001; 0: any)"
+        "--port", type=port, default=8001, metavar="N", help="port on the loopback (default: 8001; 0: any)"
     )
     parser.add_argument("--nodes", type=int, metavar="N", help=f"hollow nodes of a new cluster (default: {NODES})")
     parser.add_argument("--kubeconfig", metavar="FILE", help="write a kubeconfig there")
@@ -116,7 +117,8 @@ def _save(keeper: StateKeeper, name: str) -> int:
 def announce(cluster: Cluster, args: argparse.Namespace, loaded: int) -> None:
     """Where it is, and the line to copy for kubectl."""
     path = Path(args.kubeconfig) if args.kubeconfig else Path(tempfile.mkdtemp(prefix="podium-")) / "kubeconfig"
-    cluster.server.write_kubeconfig(path)
+    with writing(path):
+        cluster.server.write_kubeconfig(path)
     source = f", going on from {args.state} ({loaded} objects)" if loaded else ""
     print(f"serving {cluster.url} with {len(cluster.server.list('nodes'))} nodes{source}", file=sys.stderr)
     print(f"export KUBECONFIG={path.resolve()}", file=sys.stderr)

@@ -22,6 +22,7 @@ from podium.demo_device_story import DeviceStory
 from podium.demo_gang_story import GangStory
 from podium.demo_highlights import Highlights
 from podium.demo_report import DemoReport, Progress, Story
+from podium.flags import port, whole
 from podium.logs import set_up
 from podium.output import fail
 from podium.page.server import PageServer
@@ -59,8 +60,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="an embedded cluster and the service in one process, with a real workload",
         description="Start an embedded cluster and podium, schedule a workload over HTTP, and show what went where.",
     )
-    parser.add_argument("--nodes", type=int, default=30, metavar="N", help="hollow nodes (default: 30)")
-    parser.add_argument("--pods", type=int, default=600, metavar="N", help="pods to schedule (default: 600)")
+    parser.add_argument("--nodes", type=whole(1), default=30, metavar="N", help="hollow nodes (default: 30)")
+    parser.add_argument("--pods", type=whole(0), default=600, metavar="N", help="pods to schedule (default: 600)")
     parser.add_argument("-f", "--filename", metavar="FILE", nargs="+", action="extend", default=[],
                         help="schedule the workloads of these manifests instead")  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="decides the workload and ties (default: 0)")
@@ -86,8 +87,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("-v", "--v", dest="verbosity", type=int, default=-1, metavar="N", help="also show the log")
     parser.add_argument("--keep", action="store_true", help="stay up afterwards and print a kubeconfig for kubectl")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the API server (default: any)")
-    parser.add_argument("--page-port", type=int, default=0, metavar="N", help="port of the page (default: any)")
+    parser.add_argument("--port", type=port, default=0, metavar="N", help="port of the API server (default: any)")
+    parser.add_argument("--page-port", type=port, default=0, metavar="N", help="port of the page (default: any)")
     add_config_arguments(parser)
     parser.set_defaults(run=run)
     return parser

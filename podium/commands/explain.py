@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             documents = _whoever_answers(args, namespace, name)
     except (NoSuchPodError, UnreachableError) as problem:
-        return fail(problem)
+        return fail(problem, problem.exit_code)
     _print(documents, args.output, single=bool(name))
     return 0
 

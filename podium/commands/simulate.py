@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         objects, pods = _input(args, configuration)
     except ClusterUnreadableError as problem:
-        return fail(problem)
+        return fail(problem, problem.exit_code)
     for warning in objects.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     with ExitStack() as open_:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         objects = load(args.filename) if args.filename else read_cluster(args.kubeconfig)
     except ClusterUnreadableError as problem:
-        return fail(problem)
+        return fail(problem, problem.exit_code)
     for warning in objects.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     items = plain_objects(objects)

@@ -20,9 +20,15 @@ TIMEOUT = 30.0
 class NoSuchPodError(Exception):
     """There is no pod of that name; the message is one line."""
 
+    exit_code = 1
+
 
 class UnreachableError(Exception):
-    """Nobody answers there; the message is one line."""
+    """Nobody answers there; the message is one line. `exit_code` 2: what was given to ask with cannot be used."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Trust:
         try:
             token = Path(self.token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
-            raise UnreachableError(f"--token-file {self.token_file}: cannot be read: {problem}") from problem
+            raise UnreachableError(f"--token-file {self.token_file}: cannot be read: {problem}", 2) from problem
         return {"Authorization": f"Bearer {token}"}
 
     def tls(self) -> ssl.SSLContext | bool:
@@ -51,7 +57,7 @@ class Trust:
             return ssl.create_default_context(cafile=self.certificate_authority)
         except (OSError, ssl.SSLError) as problem:
             where = f"--certificate-authority {self.certificate_authority}"
-            raise UnreachableError(f"{where}: expected PEM certificates: {problem}") from problem
+            raise UnreachableError(f"{where}: expected PEM certificates: {problem}", 2) from problem
 
 
 NO_TRUST = Trust()

@@ -85,5 +85,5 @@ def from_cluster(kubeconfig: str | None, effective: Effective, namespace: str, n
     try:
         objects = read_cluster(kubeconfig or effective.value.client_connection.kubeconfig or None)
     except ClusterUnreadableError as problem:
-        raise UnreachableError(str(problem)) from problem
+        raise UnreachableError(str(problem), problem.exit_code) from problem
     return from_objects(objects, effective, namespace, name, any_name=False)

@@ -26,7 +26,11 @@ _NOT_READ = frozenset({LEASES.type, EVENTS.type})
 
 
 class ClusterUnreadableError(Exception):
-    """The cluster cannot be read; the message is one line."""
+    """The cluster cannot be read; the message is one line. `exit_code` 2: credentials that cannot be used."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 def read_cluster(kubeconfig: str | None) -> ClusterObjects:
@@ -40,7 +44,7 @@ async def _read(credentials_of: Callable[[], Awaitable[Any]]) -> ClusterObjects:
         async with asyncio.timeout(TIMEOUT), Client(credentials, qps=-1, burst=0) as client:
             return await read_with(client)
     except CredentialsError as problem:
-        raise ClusterUnreadableError(str(problem)) from problem
+        raise ClusterUnreadableError(str(problem), 2) from problem
     except ApiError as problem:
         raise ClusterUnreadableError(f"the cluster cannot be read: {problem}") from problem
     except TimeoutError as problem:

@@ -1,7 +1,8 @@
 """The rules that need to know other objects, and that change pods on their way in: built-in admission.
 
     namespace exists and is not going away · service account · priority · default tolerations · matchLabelKeys ·
-    SchedulingGated · addresses of services · selectors of jobs · finalizers of volumes · admin access to devices
+    SchedulingGated · addresses of services · selectors of jobs · default storage class · finalizers of volumes ·
+    admin access to devices
 
 Reads the store, never writes it. `admit_new` changes the object in place: the caller owns it. Called once per creation,
 after defaulting and before validation, as in the real server.
@@ -9,6 +10,7 @@ after defaulting and before validation, as in the real server.
 
 from typing import Any
 
+from kube.api.volumes import CLASS_ANNOTATION, default_class
 from simulator.apiserver.device_rules import ADMIN_LABEL, wants_admin_access
 from simulator.apiserver.errors import Cause, Object, forbidden, forbidden_field, invalid, not_found
 from simulator.apiserver.resources import Resource
@@ -21,6 +23,7 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 _EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EVICTION_DELAY = 300
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 _EVERYTHING = View()
 #: what may be in use is held until a controller finds that it is not
 _PROTECTED = {
@@ -41,6 +44,8 @@ def admit_new(store: Store, resource: Resource, obj: Object, now: str) -> None:
     elif kind == ("batch", "Job"):
         _select_by_uid(obj)
     elif kind in _PROTECTED:
+        if resource.kind == "PersistentVolumeClaim":
+            _set_default_class(store, obj)
         finalizers = obj["metadata"].get("finalizers") or []
         obj["metadata"]["finalizers"] = [*(one for one in finalizers if one != _PROTECTED[kind]), _PROTECTED[kind]]
     elif kind == ("scheduling.k8s.io", "PodGroup"):
@@ -131,6 +136,19 @@ def _priority_class(store: Store, name: str) -> Object | None:
     everything = classes.page(_EVERYTHING, 0, None, None).revisions
     defaults = [revision.obj for revision in everything if revision.obj.get("globalDefault")]
     return min(defaults, key=lambda obj: int(obj["value"])) if defaults else None
+
+
+def _set_default_class(store: Store, claim: Object) -> None:
+    """A claim that names no class gets the default; one that names "" wants none."""
+    if claim["spec"].get("storageClassName") is not None or CLASS_ANNOTATION in (
+        claim["metadata"].get("annotations") or {}
+    ):
+        return
+    everything = store.collection(STORAGE_CLASSES).page(_EVERYTHING, 0, None, None).revisions
+    metas = (revision.obj["metadata"] for revision in everything)
+    name = default_class((m["name"], m.get("annotations") or {}, m.get("creationTimestamp") or "") for m in metas)
+    if name is not None:
+        claim["spec"]["storageClassName"] = name
 
 
 def _set_default_tolerations(spec: Object) -> None:

@@ -19,7 +19,16 @@ from kube.api.meta import ApiObject, ObjectMeta
 from kube.api.resources import NODES, PODS, Resource, by_kind, by_type
 from simulator.load.checks import check
 from simulator.load.conversion import explain
-from simulator.load.defaults import DEFAULT_NAMESPACE, NAME_LABEL, Body, Defaults, Priority, optional, priority_classes
+from simulator.load.defaults import (
+    DEFAULT_NAMESPACE,
+    NAME_LABEL,
+    Body,
+    Defaults,
+    Priority,
+    default_storage_class,
+    optional,
+    priority_classes,
+)
 from simulator.load.files import Document, read
 from simulator.load.problems import Origin, Problems
 from simulator.load.workloads import (
@@ -147,7 +156,10 @@ class _Load:
     def run(self, paths: Iterable[str], *, gpu_share: bool = False) -> ClusterObjects:
         paths = list(paths)
         documents = list(read(paths, self._problems, gpu_share=gpu_share))
-        self._defaults = Defaults(self._priority_classes(documents), self._problems)
+        storage_class = default_storage_class(
+            self._bodies(documents, "StorageClass"), (c.metadata for c in self._base.of_kind("StorageClass"))
+        )
+        self._defaults = Defaults(self._priority_classes(documents), self._problems, storage_class)
         for document in documents:
             self._take(document)
         if not documents:
@@ -162,7 +174,10 @@ class _Load:
             Priority(c.metadata.name, c.value, c.preemption_policy or "PreemptLowerPriority", c.global_default)
             for c in self._base.of_kind("PriorityClass")
         ]
-        return known + priority_classes(filter(None, (self._body(d) for d in documents if d.kind == "PriorityClass")))
+        return known + priority_classes(self._bodies(documents, "PriorityClass"))
+
+    def _bodies(self, documents: list[Document], kind: str) -> Iterator[Body]:
+        return filter(None, (self._body(d) for d in documents if d.kind == kind))
 
     # --- the objects as they were written
 

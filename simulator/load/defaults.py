@@ -1,7 +1,8 @@
 """What an API server would have filled in: defaults and admission, on dicts and in place, without a server.
 
-`Defaults` is made once for a load, from the PriorityClasses of the input; `simulator.load.cluster_objects` calls it for
-each object. Applying it twice changes nothing. It never judges an object (see `checks`) and never adds objects.
+`Defaults` is made once for a load, from the PriorityClasses and StorageClasses of the input;
+`simulator.load.cluster_objects` calls it for each object. Applying it twice changes nothing. It never judges an object
+(see `checks`) and never adds objects.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kube.api.meta import ObjectMeta
+from kube.api.volumes import CLASS_ANNOTATION, default_class
 from simulator.load.problems import Problems
 
 Body = dict[str, Any]
@@ -64,6 +67,16 @@ def synthetic_uid(*parts: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"
 
 
+def default_storage_class(bodies: Iterable[Body], known: Iterable[ObjectMeta]) -> str | None:
+    """The default among the input's StorageClass objects and those known before."""
+    metas = [optional(body, "metadata") for body in bodies]
+    found = [
+        (str(meta.get("name", "")), optional(meta, "annotations"), str(meta.get("creationTimestamp") or ""))
+        for meta in metas
+    ]
+    return default_class([*found, *((meta.name, meta.annotations, meta.creation_timestamp) for meta in known)])
+
+
 def priority_classes(bodies: Iterable[Body]) -> list[Priority]:
     """The classes of the input's PriorityClass objects, malformed ones left out (the checks name them)."""
     found = []
@@ -76,14 +89,18 @@ def priority_classes(bodies: Iterable[Body]) -> list[Priority]:
 
 
 class Defaults:
-    """Fills in defaults; holds the priority classes of one load. Owned by that load."""
+    """Fills in defaults; holds the priority classes of one load. Owned by that load.
 
-    def __init__(self, classes: Iterable[Priority], problems: Problems) -> None:
+    `storage_class`: the default one, which claims get that name none.
+    """
+
+    def __init__(self, classes: Iterable[Priority], problems: Problems, storage_class: str | None = None) -> None:
         self._classes = {known.name: known for known in (*SYSTEM_CLASSES, *classes)}
         # Of several global defaults the API server's admission takes the lowest.
         defaults = sorted((known for known in self._classes.values() if known.global_default), key=lambda c: c.value)
         self._default = defaults[0] if defaults else _NO_CLASS
         self._problems = problems
+        self._storage_class = storage_class
         self._generated: Counter[str] = Counter()
 
     def apply(self, body: Body, where: object, *, namespaced: bool = True) -> None:
@@ -98,6 +115,8 @@ class Defaults:
             meta["uid"] = synthetic_uid(kind, str(meta.get("namespace", "")), str(meta.get("name", "")))
         if kind == "Pod":
             self._pod(body, where)
+        elif kind == "PersistentVolumeClaim":
+            _claim(body, self._storage_class)
         elif kind in _BY_KIND:
             _BY_KIND[kind](body)
 
@@ -248,8 +267,12 @@ def _namespace(body: Body) -> None:
     mapping(body, "status").setdefault("phase", "Active")
 
 
-def _claim(body: Body) -> None:
+def _claim(body: Body, storage_class: str | None) -> None:
     spec = mapping(body, "spec")
+    named = spec.get("storageClassName") is not None or CLASS_ANNOTATION in optional(body["metadata"], "annotations")
+    # A claim that has its volume was made before the class was there, or without it.
+    if storage_class is not None and not named and not spec.get("volumeName"):
+        spec["storageClassName"] = storage_class
     spec.setdefault("volumeMode", "Filesystem")
     quantities_to_text(optional(spec, "resources"), "requests")
     mapping(body, "status").setdefault("phase", "Pending")
@@ -284,7 +307,6 @@ def _priority_class(body: Body) -> None:
 _BY_KIND: dict[str, Callable[[Body], None]] = {
     "Node": _node,
     "Namespace": _namespace,
-    "PersistentVolumeClaim": _claim,
     "PersistentVolume": _volume,
     "StorageClass": _storage_class,
     "PriorityClass": _priority_class,

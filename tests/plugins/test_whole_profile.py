@@ -8,7 +8,7 @@ scores, what a plugin says of a view that is one node. Clusters change between q
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from scheduler.framework.preemption.choice import badness
 from scheduler.framework.preemption.dry_run import Candidate, select_victims
 from scheduler.framework.runtime import Framework
 from scheduler.framework.status import Code, Status
+from scheduler.snapshot.pod_info import PodInfo
 from simulator.offline import Simulation
 from tests.whole_clusters import ClusterMaker
 
@@ -142,7 +143,10 @@ def test_preemption_does_what_dry_runs_of_every_filter_on_every_node_say(first: 
             assert badness(chosen) == min(map(badness, candidates.values())), f"seed {seed}"
             assert result.victims == tuple(victim for victim in chosen.victims if not victim.terminating)
             assert all(victim.priority < found.state.pod_info.priority for victim in chosen.victims)
-            assert fits_without(framework, found.state, chosen), f"seed {seed}: it does not help"
+            assert fits_without(framework, found.state, chosen, chosen.victims), f"seed {seed}: it does not help"
+            for spared in chosen.victims:
+                rest = [victim for victim in chosen.victims if victim is not spared]
+                assert not fits_without(framework, found.state, chosen, rest), f"seed {seed}: {spared.key} could stay"
             helped[diagnosis.node_statuses()[chosen.node_name].plugin] += 1
     assert {"NodeResourcesFit", "InterPodAffinity", "NodePorts"} <= helped.keys()
 
@@ -166,11 +170,11 @@ def in_full(framework: Framework, state: CycleState, diagnosis: Diagnosis) -> tu
     return candidates, f"0/{framework.snapshot.count} nodes are available: {', '.join(entries)}."
 
 
-def fits_without(framework: Framework, state: CycleState, chosen: Candidate) -> bool:
+def fits_without(framework: Framework, state: CycleState, chosen: Candidate, victims: Sequence[PodInfo]) -> bool:
     info = framework.snapshot.info(chosen.node_name)
     assert info is not None
     state, node = state.clone(), info.clone()
-    for victim in chosen.victims:
+    for victim in victims:
         framework.remove_pod(state, state.pod_info, victim, node)
     return framework.filter_with_nominated_pods(state, state.pod_info, node) is None
 

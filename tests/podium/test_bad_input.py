@@ -114,13 +114,40 @@ def test_all_problems_of_a_configuration_are_told_at_once(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["frobnicate"], ["simulate"], ["simulate", "-f", "x", "--seed", "much"]], ids=" ".join
+    "words",
+    [
+        [],
+        ["frobnicate"],
+        ["simulate"],
+        ["simulate", "-f", "x", "--seed", "much"],
+        ["demo", "--nodes", "0"],
+        ["demo", "--pods", "-1"],
+        ["demo", "--page-port", "65536"],
+        ["cluster", "--port", "99999"],
+        ["run", "--page-port", "-1"],
+    ],
+    ids=" ".join,
 )
 def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2
     assert "usage: podium" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run"], ["snapshot", "-o", "x"], ["simulate", "--from-cluster"], ["explain", "p", "--from-cluster"]],
+    ids=" ".join,
+)
+def test_credentials_that_cannot_be_used_are_bad_input(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert main([*words, "--kubeconfig", "/nowhere/at/all"]) == 2
+    assert capsys.readouterr().err == "kubeconfig /nowhere/at/all: no such file\n"
+
+
+def test_a_kubeconfig_that_cannot_be_written() -> None:
+    done = run("cluster", "--port", "0", "--kubeconfig", "/nowhere/at/all")
+    assert (done.returncode, done.stderr) == (1, "/nowhere/at/all: cannot be written: No such file or directory\n")
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

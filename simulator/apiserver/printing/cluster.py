@@ -6,6 +6,7 @@ Pure functions from an object to cells.
 from datetime import datetime
 from typing import Any
 
+from kube.api.volumes import CLASS_ANNOTATION, is_default_class
 from simulator.apiserver.errors import Object
 from simulator.apiserver.printing.columns import (
     NONE,
@@ -21,8 +22,6 @@ from simulator.apiserver.printing.columns import (
 )
 
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
-_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _name(obj: Object) -> str:
@@ -125,12 +124,12 @@ def _claim(obj: Object, now: datetime) -> Row:
 
 
 def _class(obj: Object) -> Any:
-    return (obj["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION) or obj["spec"].get("storageClassName")
+    return (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION) or obj["spec"].get("storageClassName")
 
 
 def _storage_class(obj: Object, now: datetime) -> Row:
     annotations = obj["metadata"].get("annotations") or {}
-    mark = " (default)" if any(annotations.get(key) == "true" for key in _DEFAULT_CLASS) else ""
+    mark = " (default)" if is_default_class(annotations) else ""
     policy, mode = obj.get("reclaimPolicy", "Delete"), obj.get("volumeBindingMode", "Immediate")
     grows = bool(obj.get("allowVolumeExpansion"))
     return [_name(obj) + mark, obj.get("provisioner", ""), policy, mode, grows, created(obj, now)]

@@ -95,7 +95,7 @@ def test_every_pending_pod(cluster: str, capsys: pytest.CaptureFixture[str]) -> 
         (["small"], 1, "there is no pod default/small (finished pods are not looked at); did you mean shop/small?"),
         (["weeb"], 1, "there is no pod default/weeb (finished pods are not looked at); did you mean default/web?"),
         (["web", "--server", "http://127.0.0.1:1"], 1, "no podium answers at http://127.0.0.1:1: "),
-        (["web", "--kubeconfig", "/nowhere/config"], 1, "kubeconfig /nowhere/config: "),
+        (["web", "--kubeconfig", "/nowhere/config"], 2, "kubeconfig /nowhere/config: "),
     ],
 )
 def test_nothing_to_explain(

@@ -129,6 +129,26 @@ async def test_generated_names_are_different(api_server):
     assert all(name.startswith("web-") and len(name) == 9 for name in names)
 
 
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        pytest.param({}, "usual", id="a claim that names no class gets the default"),
+        pytest.param({"storageClassName": ""}, "", id="one that wants none gets none"),
+        pytest.param({"storageClassName": "other"}, "other", id="one that names a class keeps it"),
+    ],
+)
+async def test_the_storage_class_of_a_claim(api_server, spec, found):
+    for name, default in (("other", "false"), ("usual", "true")):
+        annotations = {"storageclass.kubernetes.io/is-default-class": default}
+        meta = {"name": name, "annotations": annotations}
+        api_server.create(
+            {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": meta, "provisioner": "p"}
+        )
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": size | spec}
+    assert api_server.create(claim)["spec"]["storageClassName"] == found
+
+
 async def test_dry_run_stores_nothing(http, api_server):
     status, created = await body_of(await http.post(PODS + "?dryRun=All", json=pod("p")))
     assert (status, created["spec"]["restartPolicy"]) == (201, "Always")

@@ -191,3 +191,52 @@ def test_an_empty_cluster_has_nothing():
     assert ClusterObjects().of_kind("Pod") == ()
     assert ClusterObjects().of_kind("Node") == ()
     assert isinstance(ClusterObjects(pods=(Pod(),)).pending[0], Pod)
+
+
+def storage_class(name, created="", default="true"):
+    return (
+        f"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nprovisioner: p\nmetadata:\n  name: {name}\n"
+        f"  annotations: {{storageclass.kubernetes.io/is-default-class: '{default}'}}\n"
+        + (f"  creationTimestamp: '{created}'\n" if created else "")
+    )
+
+
+def claim(meta="", spec=""):
+    return (
+        f"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c{meta}}}\nspec: {{accessModes: []{spec}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "classes", "found"),
+    [
+        pytest.param(claim(), [storage_class("a")], "a", id="a claim that names no class gets the default"),
+        pytest.param(claim(spec=", storageClassName: ''"), [storage_class("a")], "", id="one that wants none"),
+        pytest.param(claim(spec=", storageClassName: b"), [storage_class("a")], "b", id="a class that is named stays"),
+        pytest.param(claim(", annotations: {volume.beta.kubernetes.io/storage-class: b}"), [storage_class("a")], None,
+                     id="also where it names it as of old"),
+        pytest.param(claim(spec=", volumeName: v"), [storage_class("a")], None, id="one that has its volume is older"),
+        pytest.param(claim(), [storage_class("a", default="false")], None, id="no class is the default"),
+        pytest.param(claim(), [storage_class("b"), storage_class("a")], "a", id="of two the first by name"),
+        pytest.param(claim(), [storage_class("a", "2026-01-01T00:00:00Z"), storage_class("b", "2026-01-02T00:00:00Z")],
+                     "b", id="but the newer one before it"),
+    ],
+)  # fmt: skip
+def test_a_claim_without_a_class_gets_the_default_one(cluster_of, claim, classes, found):
+    """Wherever in the input the class stands."""
+    (typed,) = cluster_of(claim, *classes).of_kind("PersistentVolumeClaim")
+    assert typed.spec.storage_class_name == found
+
+
+def test_the_claims_of_a_stateful_set_get_the_default_class_too(cluster_of):
+    stateful = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 2
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]
+"""
+    claims = cluster_of(stateful, storage_class("a")).of_kind("PersistentVolumeClaim")
+    assert [each.spec.storage_class_name for each in claims] == ["a", "a"]
