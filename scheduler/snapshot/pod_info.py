@@ -136,10 +136,8 @@ class PodShape:
         if not self._family_key:
             spec = self.pod.spec
             volumes = [_but_claim(volume) for volume in self.volumes]
-            containers = (_but_amounts(spec.containers), _but_amounts(spec.init_containers))
-            self._family_key = b"family:" + _encode(
-                (_common(self.pod), containers, volumes, bool(spec.resource_claims))
-            )
+            containers = (_but_amounts(spec.containers), _but_amounts(spec.init_containers), [*spec.overhead])
+            self._family_key = _encode((_common(self.pod), containers, volumes, bool(spec.resource_claims)))
         return self._family_key
 
 
