@@ -19,6 +19,7 @@ from benchmarks.engine import EngineRun
 from benchmarks.schedulers import Contender, any_command, kube_scheduler, podium
 from benchmarks.servers import Site, embedded, given, real
 from benchmarks.workload import Workload, load, select
+from podium.wiring import COLLECT_AFTER
 
 #: figure -> whether more is better
 RATIOS = {
@@ -43,12 +44,16 @@ def chosen(label: str, pattern: str, without: str) -> list[Workload]:
 
 def run_engine(label: str, pattern: str, without: str) -> list[dict[str, object]]:
     """Each workload with repeats of one shape, and with shapes that are all different."""
+    gc.set_threshold(*COLLECT_AFTER)
     header = f"{'scheduling cycle, microseconds':<66}{'median':>9}{'p99':>9}{'cpu':>9}{'pods/s':>9}{'np.add':>8}"
     print(header)
     results = []
     for workload in chosen(label, pattern, without):
         for fresh in (False, True):
-            result = EngineRun(workload, fresh=fresh).run().result()
+            run = EngineRun(workload, fresh=fresh)
+            run.set_up()
+            gc.freeze()  # as `podium run` does after its first sync
+            result = run.measure().result()
             result["add_5000_us"] = round(add_microseconds(), 2)
             results.append(result)
             print(
@@ -56,6 +61,8 @@ def run_engine(label: str, pattern: str, without: str) -> list[dict[str, object]
                 f"{result['p99_us']:>9}{result['cpu_us']:>9}{result['pods_per_second']:>9,}{result['add_5000_us']:>8}",
                 flush=True,
             )
+            del run
+            gc.unfreeze()
             gc.collect()
     return results
 

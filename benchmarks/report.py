@@ -100,7 +100,7 @@ def _figures(documents: Sequence[Json]) -> Iterator[Sequence[object]]:
     for budget in BUDGETS:
         for document in documents:
             for result in document["results"] if document["kind"] == budget.kind else ():
-                value = _figure(result, budget.kind, budget.workload, budget.figure, fresh=budget.fresh)
+                value = _figure(result, budget)
                 if value is not None:
                     bound = f"{'≥' if budget.at_least else '≤'} {budget.bound:,g} {budget.unit}"
                     verdict = _verdict(met=budget.met(value))
@@ -120,10 +120,12 @@ def _scaled(budget: Budget, value: float, result: Json, machine: Json) -> tuple[
     return f"{_cell(scaled)} {budget.unit}", _verdict(met=budget.met(scaled))
 
 
-def _figure(result: Json, kind: str, workload: str, figure: str, *, fresh: bool) -> float | None:
-    if kind == "engine":
-        return float(result[figure]) if (result["name"], result["fresh"]) == (workload, fresh) else None
-    return mean(result["runs"], "podium", figure) if result["workload"] == workload else None
+def _figure(result: Json, budget: Budget) -> float | None:
+    if budget.kind == "engine":
+        meant = (result["name"], result["fresh"]) == (budget.workload, budget.fresh)
+        return float(result[budget.figure]) if meant else None
+    meant = result["workload"] == budget.workload and budget.server in {"", result["server"]}
+    return mean(result["runs"], "podium", budget.figure) if meant else None
 
 
 def _stalls(documents: Sequence[Json]) -> Iterator[Sequence[object]]:

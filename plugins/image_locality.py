@@ -88,7 +88,7 @@ class ImageLocality(ScorePlugin):
     """Score nodes by the images they have."""
 
     name = "ImageLocality"
-    reads_amounts = False
+    reads_requests = False
     #: other nodes' images count too, but a change of any node object drops what is kept
     scope = Scope.NODE
     bounded = True

@@ -50,7 +50,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     """Refuse nodes that the pod (or the profile) does not select; score by preferred terms."""
 
     name = "NodeAffinity"
-    reads_amounts = False
+    reads_requests = False
     scope = Scope.NODE
     bounded = True
     depends_on_pods = False

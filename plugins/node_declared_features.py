@@ -74,7 +74,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """Refuse nodes that do not declare every feature the pod needs."""
 
     name = "NodeDeclaredFeatures"
-    reads_amounts = False
+    reads_requests = False
     scope = Scope.NODE
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE

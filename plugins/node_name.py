@@ -22,7 +22,7 @@ class NodeName(FilterPlugin):
     """
 
     name = "NodeName"
-    reads_amounts = False
+    reads_requests = False
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     reason = "node(s) didn't match the requested node name"

@@ -75,7 +75,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Refuse nodes where a wanted host port is taken."""
 
     name = "NodePorts"
-    reads_amounts = False
+    reads_requests = False
     scope = Scope.ROW
     fewer_pods_help = True
     code = Code.UNSCHEDULABLE

@@ -35,7 +35,7 @@ class NodeUnschedulable(FilterPlugin):
     """Refuse cordoned nodes, unless the pod tolerates node.kubernetes.io/unschedulable:NoSchedule."""
 
     name = "NodeUnschedulable"
-    reads_amounts = False
+    reads_requests = False
     scope = Scope.NODE
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE

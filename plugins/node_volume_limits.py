@@ -128,7 +128,6 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     """Refuse nodes on which a CSI driver has no room for the pod's volumes."""
 
     name = "NodeVolumeLimits"
-    reads_amounts = False
     #: fewer pods need not help: once the pod that has it attached is gone, a shared volume is a new one, and may be one
     #: too many
     sparse = True

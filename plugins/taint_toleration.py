@@ -48,7 +48,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     """Refuse nodes with taints the pod does not tolerate; prefer those with fewer PreferNoSchedule ones."""
 
     name = "TaintToleration"
-    reads_amounts = False
+    reads_requests = False
     scope = Scope.NODE
     bounded = True
     depends_on_pods = False

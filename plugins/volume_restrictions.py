@@ -146,7 +146,6 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """Refuse nodes where a disk is taken, and all nodes while somebody else uses a ReadWriteOncePod claim."""
 
     name = "VolumeRestrictions"
-    reads_amounts = False
     fewer_pods_help = True
     code = Code.UNSCHEDULABLE
     events = (

@@ -75,7 +75,6 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     """Refuse nodes outside the zones of the pod's bound volumes."""
 
     name = "VolumeZone"
-    reads_amounts = False
     depends_on_pods = False
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     reason = "node(s) had no available volume zone"

@@ -136,9 +136,9 @@ def rank(framework: Framework, attempt: Attempt, rows: Codes, extra: Vector | No
     if isinstance(scores, Status):
         attempt.error = scores
         return
-    total = scores.total
     if extra is not None:
-        total += extra
+        scores.total = scores.total + extra
+    total = scores.total
     attempt.scores = scores
     if score_log.wanted():
         score_log.write(attempt.pod_info.key, scores)

@@ -54,9 +54,14 @@ class Indexer(Generic[T]):
     def add(self, obj: T) -> T | None:
         """Store the object in place of the one with its key, which is returned."""
         key = obj.key
+        if not self._index_funcs:
+            old = self._objects.get(key)
+            self._objects[key] = obj
+            self.version += 1
+            return old
         # An index function that raises must do so before anything changed.
         values = [(name, (*func(obj),)) for name, func in self._index_funcs.items()]
-        old = self.delete(key) if self._index_funcs else self._objects.get(key)
+        old = self.delete(key)
         self._objects[key] = obj
         self.version += 1
         for name, found in values:

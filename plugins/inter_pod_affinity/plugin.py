@@ -47,7 +47,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """Near the pods that the pod wants near, far from those it or they want far."""
 
     name = NAME
-    reads_amounts = False
+    reads_requests = False
     bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -64,7 +64,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     """Keep the difference between the fullest and the emptiest domain small."""
 
     name = NAME
-    reads_amounts = False
+    reads_requests = False
     bounded = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -285,7 +285,7 @@ class CyclePoints(DryRuns):
             return failed
         scored = perf_counter()
         self.observe("PreScore", "Success", scored - started)
-        scores = Scores(view, view.gather(found.entry.base) + found.entry.constant, found)
+        scores = Scores(view, view.gather(found.entry.base), found)
         failed = self._add_kept_scores(scores) or self._add_asked_scores(scores)
         if failed is not None:
             return failed
@@ -310,7 +310,7 @@ class CyclePoints(DryRuns):
             final = entry.normalized(i, scores.feasibility.state, view)
             if not plugin.bounded and (wrong := shape_fill.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
-            scores.total += weight * final
+            scores.total = scores.total + weight * final
         return None
 
     def _add_asked_scores(self, scores: Scores) -> Status | None:
@@ -325,7 +325,7 @@ class CyclePoints(DryRuns):
             if not plugin.bounded and (wrong := shape_fill.out_of_range(plugin.name, final, view)) is not None:
                 return wrong
             scores.asked[plugin.name] = weighted = weight * final
-            scores.total += weighted
+            scores.total = scores.total + weighted
         return None
 
 

@@ -42,6 +42,8 @@ class Feasibility:
 
     def rows(self) -> Codes:
         """The feasible rows."""
+        if np.count_nonzero(self.mask) == len(self.mask):
+            return self.nodes.snapshot.every_row()
         rows: Codes = self.mask.nonzero()[0]
         return rows
 
@@ -51,7 +53,7 @@ class Scores:
     """How good the feasible nodes are."""
 
     view: Nodes
-    #: `(size,)` Σ weight·score
+    #: `(size,)` Σ weight·score; may be what is kept of the shape, so nobody writes to it
     total: Vector
     feasibility: Feasibility
     #: plugins asked in this cycle: name -> weighted scores

@@ -2,7 +2,7 @@
 
 For a known shape, what is kept is brought up to date with the rows that changed (`shape_patch`). For a new one plugins
 are asked about all rows (`shape_fill`): all of them for the first shape of a family, for another one only those that
-look at amounts or at the pods on nodes.
+look at what is requested or at the pods on nodes.
 
 Owner: the framework of a profile. It asks nobody whose answers may depend on anything else.
 """
@@ -89,7 +89,7 @@ class KeptAnswers:
     def _new_family(self, state: CycleState, meter: Meter) -> ShapeEntry:
         common = ShapeEntry(self._snapshot.version)
         loud = shape_fill.without_quiet(common, self._pre_filters, state)
-        shared = [p for p in loud if p.scope is Scope.CLUSTER or not p.reads_amounts]
+        shared = [p for p in loud if p.scope is Scope.CLUSTER or not p.reads_requests]
         common.own_pre_filters = [p for p in loud if p not in shared]
         shape_fill.fill_pre_filters(common, shared, state, self._snapshot.nodes, meter)
         self._choose_asked(common)
@@ -136,7 +136,7 @@ class KeptAnswers:
         entry.has_one_node_forms = self._has_one_node_forms
         status = self._ask(entry, self._shape_filters, self._shape_scores, state, meter)
         if status is None:
-            entry.base = nodes.zeros if entry.base is None else entry.base
+            entry.base = (nodes.zeros if entry.base is None else entry.base) + entry.constant
             self.shapes.put(shape.key, entry, entry.own_bytes(nodes.size) - common.own_bytes(nodes.size))
         return status
 
@@ -151,4 +151,4 @@ class KeptAnswers:
 
 def _is_for_family(plugin: FilterPlugin | ScorePlugin) -> bool:
     """Whether its answers are the same for all shapes of a family, and need not be brought up to date."""
-    return plugin.scope is Scope.NODE and not plugin.reads_amounts
+    return plugin.scope is Scope.NODE and not plugin.reads_requests

@@ -58,8 +58,9 @@ class Plugin:
     """The base of all plugins."""
 
     name: ClassVar[str]
-    #: whether an answer may depend on how much the pod requests; what others say is kept for pods that differ in that
-    reads_amounts: ClassVar[bool] = True
+    #: whether an answer may depend on what the pod requests: how much of a resource, which volumes and devices; what
+    #: others say is kept for all pods that differ in that alone
+    reads_requests: ClassVar[bool] = True
     #: events that may make a pod schedulable that this plugin refused; None: every event, (): none
     events: tuple[ClusterEventWithHint, ...] | None = None
 
@@ -109,7 +110,7 @@ class PreFilterPlugin(Plugin):
         """Whose versions keep it from having anything to do with pods of this shape; None: it may have.
 
         While none of them (and no node object) changes, none of its points from PreFilter to Score is called for these
-        pods, and all nodes score 0; (): whatever changes. Amounts that the pod requests must not matter here.
+        pods, and all nodes score 0; (): whatever changes. It may matter whether the pod requests something, not what.
         """
         return None
 

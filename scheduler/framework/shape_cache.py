@@ -4,8 +4,9 @@ Filters and scores that depend on nothing but the shape and the node (Scope.NODE
 (Scope.ROW) are asked once about all rows; a repeat asks them again only about the rows that changed since.
 A burst of replicas thus pays for the rows it changed, not for the cluster.
 
-Shapes that differ in what they request and in nothing else are a family: what plugins answer that do not look at
-requests is kept once for all of it, so that a new shape of a known family asks the others alone.
+Shapes that differ in what they request (amounts, volumes, devices) and in nothing else are a family: what plugins
+answer that do not look at requests is kept once for all of it, so that a new shape of a known family asks the others
+alone.
 
 Owner: the framework of a profile, which fills entries (`shape_fill`) and brings them up to date (`shape_patch`). All
 entries are dropped when a node object changes (`node_epoch`).
@@ -82,7 +83,7 @@ class ShapeEntry:
     raw: list[Vector] = field(default_factory=list)
     #: of these scores those that look at the pods on a node: plugin, weight, raw scores, whether they are final
     row_scores: list[tuple[ScorePlugin, float, Vector, bool]] = field(default_factory=list)
-    #: Σ weight·score of the plugins that do not normalise
+    #: Σ weight·score of the plugins that do not normalise, once filled with those that give all nodes the same
     base: Any = None
     #: indexes into `scores` of plugins that normalise and whose raw scores differ between nodes
     varying: list[int] = field(default_factory=list)

@@ -10,7 +10,7 @@ Both classes are immutable after construction.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -132,14 +132,22 @@ class PodShape:
 
     @property
     def family_key(self) -> bytes:
-        """Equal for shapes that differ in the amounts they request, and in nothing else."""
+        """Equal for shapes that differ in the amounts they request and in their claims, and in nothing else."""
         if not self._family_key:
-            self._family_key = b"family:" + _encode(_parts(self.pod, _but_amounts))
+            spec = self.pod.spec
+            volumes = [_but_claim(volume) for volume in self.volumes]
+            containers = (_but_amounts(spec.containers), _but_amounts(spec.init_containers), [*spec.overhead])
+            self._family_key = _encode((_common(self.pod), containers, volumes, bool(spec.resource_claims)))
         return self._family_key
 
 
 def _but_amounts(containers: Iterable[Container]) -> list[Any]:
-    return [(_but_resources(c), [*c.resources.requests], [*c.resources.limits], c.resources.claims) for c in containers]
+    return [(_but_resources(c), [*c.resources.requests], [*c.resources.limits]) for c in containers]
+
+
+def _but_claim(volume: Volume) -> Volume | None:
+    """None for a claim: which one it is, each cycle looks up."""
+    return volume if volume.persistent_volume_claim is None and volume.ephemeral is None else None
 
 
 def _counted(requests: Mapping[str, int]) -> dict[str, int]:
@@ -187,33 +195,37 @@ class ShapeTable:
 
 
 def _shape_key(pod: Pod) -> bytes:
-    """Everything plugins read but name, status, node and priority, as bytes."""
-    spec = pod.spec
-    return _encode((_parts(pod, tuple), spec.overhead, spec.resources))
+    """Everything plugins read but name, status, node and priority, as bytes.
 
-
-def _parts(pod: Pod, containers: Callable[[tuple[Container, ...]], Any]) -> tuple[Any, ...]:
-    """What is not requested for the pod as a whole.
-
-    The controller owner is in it because default spreading selects by it, claims because volumes are found by
-    them; an ephemeral volume's claim is named after the pod, so such pods are shapes of their own.
+    Claims are in it because volumes are found by them; an ephemeral volume's claim is named after the pod, so such pods
+    are shapes of their own.
     """
+    spec = pod.spec
+    return _encode(
+        (
+            _common(pod),
+            pod.metadata.name if any(v.ephemeral is not None for v in spec.volumes) else "",
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            [v for v in spec.volumes if _is_relevant(v)],
+            spec.resource_claims,
+        )
+    )
+
+
+def _common(pod: Pod) -> tuple[Any, ...]:
+    """What shapes of a family have in common, but for their containers. Default spreading selects by the owner."""
     spec, meta = pod.spec, pod.metadata
-    owner = next(((o.kind, o.name, o.uid) for o in meta.owner_references if o.controller), None)
-    own_name = meta.name if any(v.ephemeral is not None for v in spec.volumes) else ""
     return (
         meta.namespace,
-        own_name,
         meta.labels,
-        owner,
+        next(((o.kind, o.name, o.uid) for o in meta.owner_references if o.controller), None),
         spec.node_selector,
         spec.affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
-        containers(spec.containers),
-        containers(spec.init_containers),
-        [v for v in spec.volumes if _is_relevant(v)],
-        spec.resource_claims,
         spec.scheduling_group,
         spec.os,
         spec.host_network,

@@ -148,13 +148,16 @@ class RowWriter:
             columns[label.column][row] = label.code(labels.get(label.key))
 
     def _write_pods(self, row: int, info: NodeInfo) -> None:
-        for name in info.requested.keys() - self.resource_index.keys():
-            self._add_resource(name)
+        if not info.requested.keys() <= self.resource_index.keys():
+            for name in info.requested.keys() - self.resource_index.keys():
+                self._add_resource(name)
         columns = self.trimmed
-        requested = [info.requested.get(name, 0) for name in self.resource_index]
-        columns["requested"][:, row] = requested
-        columns["free"][:, row] = columns["allocatable"][:, row] - requested
-        non_zero = columns["non_zero"]
+        requested, free, non_zero = columns["requested"], columns["free"], columns["non_zero"]
+        # One number after the other: a column of a matrix is dearer to write than its few numbers.
+        for name, i in self.resource_index.items():
+            amount = info.requested.get(name, 0)
+            requested[i, row] = amount
+            free[i, row] = info.allocatable.get(name, 0) - amount
         non_zero[0, row] = info.non_zero_cpu
         non_zero[1, row] = info.non_zero_memory
 

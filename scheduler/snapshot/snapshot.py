@@ -49,6 +49,7 @@ class Snapshot(RowWriter):
         #: those of them that are told of pods
         self._pod_indexes: list[PodRowIndex] = []
         self.nodes = Nodes(self, None)
+        self._every_row: Codes = np.arange(0)
 
     # --- what cycles read ---------------------------------------------------------------------------------
 
@@ -65,6 +66,12 @@ class Snapshot(RowWriter):
     def select(self, rows: Codes) -> Nodes:
         """A view of some rows."""
         return Nodes(self, rows)
+
+    def every_row(self) -> Codes:
+        """`(size,)` the rows in order; shared, so nobody writes to it."""
+        if len(self._every_row) != self.size:
+            self._every_row = np.arange(self.size)
+        return self._every_row
 
     def info(self, name: str) -> NodeInfo | None:
         """The node of that name."""

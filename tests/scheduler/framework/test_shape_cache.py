@@ -54,7 +54,7 @@ class Untainted(PreFilterPlugin, FilterPlugin):
 
     name = "Untainted"
     scope = Scope.NODE
-    reads_amounts = False
+    reads_requests = False
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Nodes) -> PreFilterResult | Status | None:
         return SKIP if "anywhere" in pod.metadata.labels else None
@@ -68,7 +68,7 @@ class Zones(PreScorePlugin, ScorePlugin):
 
     name = "Zones"
     scope = Scope.NODE
-    reads_amounts = False
+    reads_requests = False
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Status | None:
         return SKIP if "anywhere" in pod.metadata.labels else None
@@ -85,7 +85,7 @@ class Named(ScorePlugin):
 
     name = "Named"
     scope = Scope.NODE
-    reads_amounts = False
+    reads_requests = False
 
     def score(self, state: CycleState, pod: Pod, nodes: Nodes) -> Vector | Status:
         return (nodes.allocatable("cpu") // 1000) % 3
@@ -116,7 +116,7 @@ class Curfew(PreFilterPlugin, FilterPlugin):
     """Has nothing to say while no rule concerns the pod; then it refuses nodes with pods."""
 
     name = "Curfew"
-    reads_amounts = False
+    reads_requests = False
     rules = Rules()
 
     def quiet_while(self, shape: PodShape) -> tuple[Versioned, ...] | None:
@@ -384,7 +384,7 @@ def test_another_shape_is_asked_about_all_rows() -> None:
 
 def test_a_shape_of_a_known_family_asks_only_those_who_look_at_amounts() -> None:
     sizes: list[int] = []
-    plugin = type("Counting", (Counting,), {"sizes": sizes, "scope": Scope.NODE, "reads_amounts": False})
+    plugin = type("Counting", (Counting,), {"sizes": sizes, "scope": Scope.NODE, "reads_requests": False})
     cluster = Cluster(plugin, nodes=[make_node(f"n{i}") for i in range(5)])
     for cpu in ("1", "2", "3"):
         cluster.attempt(make_pod("a", cpu=cpu))

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kube.api.core import ContainerStatus, Pod, PodStatus, ResourceRequirements
+from kube.api.core import ContainerStatus, ImageVolumeSource, Pod, PodStatus, ResourceRequirements, Volume
 from scheduler.snapshot.pod_info import ShapeTable, uid_of
-from tests.builders import HOSTNAME, affinity, exists, make_pod, owned_by, pod_term, spread
+from tests.builders import HOSTNAME, affinity, exists, make_container, make_pod, owned_by, pod_term, spread
 
 SHAPES = ShapeTable()
 BASE: dict[str, Any] = {"cpu": "1", "labels": {"app": "web"}}
@@ -46,6 +46,44 @@ def test_pods_of_one_shape_differ_in(change: dict[str, Any]) -> None:
 )
 def test_pods_of_different_shapes_differ_in(change: dict[str, Any]) -> None:
     assert SHAPES.shape(make_pod("a", **{**BASE, **change})) is not SHAPES.shape(make_pod("a", **BASE))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"cpu": "2"}, id="how much they request"),
+        pytest.param({"claims": ["other"]}, id="the claim that they use"),
+        pytest.param({"init_containers": [make_container("init", cpu="3")]}, id="how much an init container requests"),
+    ],
+)
+def test_shapes_of_one_family_differ_in(change: dict[str, Any]) -> None:
+    base = {**BASE, "cpu": "1", "claims": ["own"], "init_containers": [make_container("init", cpu="1")]}
+    one, other = SHAPES.shape(make_pod("a", **base)), SHAPES.shape(make_pod("b", **{**base, **change}))
+    assert one is not other
+    assert one.family_key == other.family_key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"labels": {"app": "other"}}, id="labels"),
+        pytest.param({"namespace": "other"}, id="namespace"),
+        pytest.param({"image": "other"}, id="image"),
+        pytest.param({"host_ports": [80]}, id="host port"),
+        pytest.param({"requests": {"cpu": "1", "example.com/gpu": "1"}}, id="whether they request a resource"),
+        pytest.param({"overhead": {"example.com/gpu": "1"}}, id="overhead of a resource"),
+        pytest.param({"claims": []}, id="whether they use a claim"),
+        pytest.param(
+            {"volumes": [Volume(name="v", image=ImageVolumeSource(reference="x"))], "claims": []}, id="image volume"
+        ),
+        pytest.param({"node_selector": {"disk": "ssd"}}, id="node selector"),
+        pytest.param({"tolerations": [exists("dedicated")]}, id="tolerations"),
+    ],
+)
+def test_shapes_of_different_families_differ_in(change: dict[str, Any]) -> None:
+    base = {**BASE, "requests": {"cpu": "1"}, "claims": ["own"]}
+    one, other = SHAPES.shape(make_pod("a", **base)), SHAPES.shape(make_pod("a", **{**base, **change}))
+    assert one.family_key != other.family_key
 
 
 def test_shapes_live_as_long_as_somebody_holds_them() -> None:
