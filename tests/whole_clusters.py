@@ -10,7 +10,16 @@ What concerns neighbours (affinity, spreading, labels) comes from `tests.plugins
 from random import Random
 from typing import Any
 
-from kube.api.core import AWSElasticBlockStoreVolumeSource, GCEPersistentDiskVolumeSource, Node, Pod, Volume
+from kube.api.core import (
+    AWSElasticBlockStoreVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    Node,
+    Pod,
+    Service,
+    ServiceSpec,
+    Volume,
+)
+from kube.api.meta import ObjectMeta
 from simulator.load import ClusterObjects
 from tests.builders import (
     ZONE,
@@ -50,6 +59,12 @@ IMAGES = {"app:1": 400 * 2**20, "tool:latest": 90 * 2**20}
 #: names of claims that some node may satisfy, and of those that none will
 CLAIMS = ("zonal", "labelled", "local", "free", "made", "any", "small-room", "once")
 HOPELESS = ("soon", "gone", "missing")
+
+#: what there is beside nodes and pods
+OTHERS = (
+    "Namespace", "PodDisruptionBudget", "StorageClass", "CSIDriver", "CSIStorageCapacity", "CSINode",
+    "VolumeAttachment", "PersistentVolume", "PersistentVolumeClaim", "Service",
+)  # fmt: skip
 
 
 class ClusterMaker:
@@ -210,6 +225,21 @@ class ClusterMaker:
         name = self.rng.choice(self.node_names)
         if self.chance(0.4):
             cache.update_node(self.node(name))
+
+    def change_others(self, listers: Any) -> None:
+        """Namespaces, volumes, claims, classes, services… come, change and go."""
+        made = self._others() | {"Service": (self._service(),)}
+        for kind in ("Namespace", *self.some(sorted(made), 4)):
+            objects = listers(kind).indexer
+            known = sorted(objects.keys())
+            if known and self.chance(0.3):
+                objects.delete(self.rng.choice(known))
+            elif made[kind]:
+                objects.update(self.rng.choice(made[kind]))
+
+    def _service(self) -> Service:
+        meta = ObjectMeta(name="s", namespace=self.rng.choice(NAMESPACES))
+        return Service(metadata=meta, spec=ServiceSpec(selector={"app": self.rng.choice("abc")}))
 
     def chance(self, share: float) -> bool:
         """True in this share of the cases."""

@@ -1,4 +1,7 @@
-"""Pods that came and went leave every column, count and index as before, and every decision."""
+"""Pods that came and went leave every column, count and index as before, and every decision.
+
+And whatever else has changed, a scheduler that has seen it all decides as one that begins now.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from config.defaults import default_configuration
 from kube.api.core import Pod
 from plugins.dynamic_resources.manager import Manager
 from plugins.helpers.amounts import Capacities
@@ -15,14 +19,17 @@ from plugins.image_locality import ImageIndex
 from plugins.node_declared_features import FeatureIndex
 from plugins.node_ports import HostPortIndex
 from plugins.node_volume_limits import VolumeCount
+from plugins.registry import Registry
 from plugins.volume_restrictions import VolumeUsers
 from scheduler.framework.preemption.room import LowerPods
 from scheduler.framework.runtime import Framework
 from scheduler.snapshot.node_info import NodeInfo
 from scheduler.snapshot.pod_index import PodIndex
 from scheduler.snapshot.snapshot import Snapshot
-from tests.plugins.test_whole_profile import all_at_once, find, simulation
-from tests.whole_clusters import PRIORITIES, ClusterMaker
+from simulator.load import ClusterObjects
+from simulator.offline import Simulation
+from tests.plugins.test_whole_profile import GATES, all_at_once, find, simulation
+from tests.whole_clusters import OTHERS, PRIORITIES, ClusterMaker
 
 #: what each index holds, as plain values
 SHOWN: dict[type, Callable[[Any], Any]] = {
@@ -123,3 +130,30 @@ def test_pods_that_came_and_went_leave_everything_as_before(seed: int) -> None:
         after[part] = {name: after[part][name] for name in before[part]}
     assert after == before
     assert [decision(framework, pod) for pod in pods] == decisions
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_scheduler_that_has_seen_it_all_decides_as_one_that_begins_now(seed: int) -> None:
+    maker = ClusterMaker(seed)
+    lived = simulation(maker)
+    framework = next(iter(lived.frameworks.values()))
+    pods = [maker.pending() for _ in range(5)]
+    for _ in range(4):
+        decisions = [decision(framework, pod) for pod in pods]
+        begun = afresh(lived)
+        assert decisions == [decision(begun, pod) for pod in pods]
+        maker.change(lived.cache)
+        maker.change_others(lived.listers)
+
+
+def afresh(lived: Simulation) -> Framework:
+    """The same cluster, seen for the first time."""
+    infos = list(lived.snapshot.node_infos())
+    nominated = [pod.pod for pods in lived.nominator.nominated_nodes().values() for pod in pods]
+    objects = ClusterObjects(
+        nodes=tuple(info.node for info in infos if info.node is not None),
+        pods=(*(pod.pod for info in infos for pod in info.pods.values()), *nominated),
+        others={kind: tuple(lived.listers(kind).list()) for kind in OTHERS},
+    )
+    begun = Simulation(objects, default_configuration(GATES), Registry(), GATES.as_dict())
+    return next(iter(begun.frameworks.values()))
