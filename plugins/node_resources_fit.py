@@ -191,12 +191,13 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         order = [name for name in NATIVE if name in requests]
         if len(order) < len(requests):
             order += sorted(requests.keys() - set(NATIVE))
-        return tuple((name, requests[name]) for name in order if requests[name] > 0 and not self._is_ignored(name))
+        counted = [(name, requests[name]) for name in order if requests[name] > 0]
+        if self.ignored_resources or self.ignored_groups:
+            counted = [(name, amount) for name, amount in counted if not self._is_ignored(name)]
+        return tuple(counted)
 
     def _is_ignored(self, resource: str) -> bool:
         """Only extended resources can be ignored."""
-        if not self.ignored_resources and not self.ignored_groups:
-            return False
         return pod_requests.is_extended_resource(resource) and (
             resource in self.ignored_resources or resource.partition("/")[0] in self.ignored_groups
         )

@@ -137,7 +137,7 @@ class KeptAnswers:
         status = self._ask(entry, self._shape_filters, self._shape_scores, state, meter)
         if status is None:
             entry.base = (nodes.zeros if entry.base is None else entry.base) + entry.constant
-            self.shapes.put(shape.key, entry, entry.own_bytes(nodes.size) - common.own_bytes(nodes.size))
+            self.shapes.put(shape.key, entry, entry.own_bytes(nodes.size, common))
         return status
 
     def _ask(

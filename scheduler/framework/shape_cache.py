@@ -125,9 +125,12 @@ class ShapeEntry:
         self.constants = dict(common.constants)
         self.constant = common.constant
 
-    def own_bytes(self, rows: int) -> int:
-        """Memory of its arrays."""
-        return rows * ((len(self.masks) + 1) + 8 * (len(self.raw) + 1))
+    def own_bytes(self, rows: int, common: ShapeEntry | None = None) -> int:
+        """Memory of its arrays, those of the family left out."""
+        masks, vectors = len(self.masks) + 1, len(self.raw) + 1
+        if common is not None:
+            masks, vectors = masks - len(common.masks), vectors - len(common.raw)
+        return rows * (masks + 8 * vectors)
 
     def normalized(self, i: int, state: CycleState, view: Nodes) -> Vector:
         """The final scores of one kept plugin for the feasible nodes of the view."""
