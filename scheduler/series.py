@@ -16,6 +16,24 @@ import prometheus_client
 from prometheus_client.samples import Sample
 
 
+class _Value:
+    """The library's value of a counter, without its lock."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def get(self) -> float:
+        return self.total
+
+    def set(self, total: float) -> None:
+        self.total = total
+
+    def get_exemplar(self) -> None:
+        return None
+
+
 class Counter(prometheus_client.Counter):
     """Only grows."""
 
@@ -26,7 +44,11 @@ class Counter(prometheus_client.Counter):
 
     def inc(self, amount: float = 1, exemplar: dict[str, str] | None = None) -> None:
         """Once more, or so many times; `exemplar` is not kept."""
-        self._value.inc(amount)
+        self._value.total += amount
+
+    def _metric_init(self) -> None:
+        super()._metric_init()
+        self._value: _Value = _Value()
 
 
 class Histogram(prometheus_client.Histogram):

@@ -77,7 +77,6 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         if self._transport.is_closing():
             raise Unreachable("the server closed the connection as soon as it was made", maybe_applied=False)
-        self._begin()
         self._waiter = waiter = self._loop.create_future()
         self._transport.write(request)
         return waiter
@@ -136,21 +135,17 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The answer is whole; 1xx only announces another one."""
-        status = self._parser.get_status_code()
-        if status < 200:
-            self._begin()
+        answer = Answer(self._parser.get_status_code(), self._retry_after, b"".join(self._body))
+        self._retry_after, self._body = None, []
+        self._has_head = self._has_length = False
+        if answer.status < 200:
             return
-        self._has_head = False
         self._keeps_alive = self._keeps_alive and self._parser.should_keep_alive()
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(Answer(status, self._retry_after, b"".join(self._body)))
+            self._waiter.set_result(answer)
             self._used = self._loop.time()
         else:
             self.abort()  # nobody asked
-
-    def _begin(self) -> None:
-        self._retry_after, self._body = None, []
-        self._has_head = self._has_length = False
 
 
 class ConnectionPool:
@@ -193,7 +188,10 @@ class ConnectionPool:
             self._idle.append(connection)
             return answer
         finally:
-            self._make_room()
+            if self._waiting:
+                self._make_room()
+            else:
+                self._room += 1
 
     def close(self) -> None:
         """Close what is idle; what is under way ends with its task."""
