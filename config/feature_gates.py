@@ -99,7 +99,6 @@ MISSING: Mapping[str, str] = MappingProxyType(
 ALWAYS: Mapping[str, str] = MappingProxyType(
     {
         "InPlacePodLevelResourcesVerticalScaling": "a pod's own resources count while they are resized",
-        "MatchLabelKeysInPodTopologySpread": "matchLabelKeys are part of a constraint's selector",
         "PodLevelResources": "a pod's own resources count, where the API server stores them",
     }
 )

@@ -59,20 +59,6 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and _DEFAULT_NAMESPACE not in name and not name.startswith("requests.")
 
 
-def is_best_effort(pod: Pod) -> bool:
-    """QoS class BestEffort: no cpu or memory requested or limited anywhere in the pod."""
-    resources = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
-    if pod.spec.resources is not None:
-        resources.append(pod.spec.resources)
-    return not any(
-        nanos(quantity) > 0
-        for each in resources
-        for amounts in (each.requests, each.limits)
-        for name, quantity in amounts.items()
-        if name in (CPU, MEMORY)
-    )
-
-
 def is_restartable(container: Container) -> bool:
     """Whether an init container is a sidecar, which keeps running beside the regular ones."""
     return container.restart_policy == "Always"

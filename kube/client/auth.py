@@ -237,7 +237,6 @@ def _token_source(paths: str, loader: Any, settings: Any, tls: ssl.SSLContext | 
 
 
 def _kubeconfig_loader(paths: str, context: str | None) -> Any:
-    import yaml
     from kubernetes_asyncio.config.config_exception import ConfigException
     from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
@@ -246,16 +245,31 @@ def _kubeconfig_loader(paths: str, context: str | None) -> Any:
         raise CredentialsError(f"kubeconfig {paths}: no such file")
     try:
         for path in existing:
-            _check_is_mapping(path, yaml.safe_load(Path(path).expanduser().read_text()))
+            _check_is_mapping(path, _read_yaml(path))
         merged = KubeConfigMerger(os.pathsep.join(existing)).config
         _check_context(paths, merged.value, context)
         return KubeConfigLoader(merged, active_context=context, config_base_path=None)
     except CredentialsError:
         raise
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ConfigException) as error:
+    except (OSError, ConfigException) as error:
         raise CredentialsError(f"kubeconfig {paths}: {_one_line(error)}") from error
     except (AttributeError, AssertionError, KeyError, TypeError) as error:
         raise CredentialsError(f"kubeconfig {paths}: is not shaped like a kubeconfig ({_one_line(error)})") from error
+
+
+def _read_yaml(path: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"kubeconfig {path}: expected UTF-8 text") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise CredentialsError(f"kubeconfig {path}: {where}{error.problem or 'not YAML'}") from error
+    except yaml.YAMLError as error:
+        raise CredentialsError(f"kubeconfig {path}: {_one_line(error)}") from error
 
 
 def _check_is_mapping(path: str, config: Any) -> None:

@@ -58,14 +58,18 @@ class Constraints:
 
 
 def own_constraints(
-    constraints: Iterable[TopologySpreadConstraint], namespace: str, labels: Mapping[str, str]
+    constraints: Iterable[TopologySpreadConstraint],
+    namespace: str,
+    labels: Mapping[str, str],
+    match_labels: Mapping[str, str],
 ) -> Constraints:
     """The constraints that a pod brings. Raises SelectorError for a selector that no API server lets in.
 
-    One of a kind that nobody knows is none, whatever it says otherwise.
+    One of a kind that nobody knows is none, whatever it says otherwise. `match_labels`: what matchLabelKeys are looked
+    up in, the pod's labels; none where the feature is off.
     """
     known = [c for c in constraints if c.when_unsatisfiable in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)]
-    parsed = [(c.when_unsatisfiable, _constraint(c, _own_selector(c, labels), namespace, labels)) for c in known]
+    parsed = [(c.when_unsatisfiable, _constraint(c, _own_selector(c, match_labels), namespace, labels)) for c in known]
     return _sorted(parsed, require_all_keys=True)
 
 

@@ -74,6 +74,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self.defaults = SYSTEM_DEFAULTS if self.system_defaults else given.default_constraints
         self.default_selectors = DefaultSelectors(handle.listers) if self.defaults else None
         self.snapshot: Snapshot = handle.snapshot
+        self.match_label_keys = handle.gate("MatchLabelKeysInPodTopologySpread")
         operators = handle.gate("TaintTolerationComparisonOperators")
         self.domains = DomainFinder(handle.snapshot, comparison_operators=operators)
         self.index = handle.snapshot.index(PodIndex)
@@ -187,7 +188,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         plan = self._plans.get(shape.family_key)
         if plan is None or plan.default_selector != selector:
             if own:
-                constraints = own_constraints(own, shape.namespace, shape.labels)
+                match_labels = shape.labels if self.match_label_keys else {}
+                constraints = own_constraints(own, shape.namespace, shape.labels, match_labels)
             else:
                 constraints = default_constraints(
                     self.defaults, selector or (), shape.namespace, shape.labels,

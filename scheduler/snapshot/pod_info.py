@@ -81,7 +81,6 @@ class PodShape:
     __slots__ = (
         "__weakref__",
         "_family_key",
-        "best_effort",
         "class_key",
         "has_affinity",
         "host_ports",
@@ -112,7 +111,6 @@ class PodShape:
         #: cpu in milliCPU, the rest in base units, as spec says (a pending pod is sized from spec)
         self.requests: Mapping[str, int] = _counted(pod_requests.pod_requests(pod))
         self.non_zero_cpu, self.non_zero_memory = pod_requests.non_zero_requests(pod)
-        self.best_effort = pod_requests.is_best_effort(pod)
         #: (protocol, ip, port)
         self.host_ports: tuple[tuple[str, str, int], ...] = pod_requests.host_ports(pod)
         #: the volumes that scheduling looks at

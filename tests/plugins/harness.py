@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from config.feature_gates import DEFAULT_GATES
 from kube.api.core import Node, Pod
 from kube.api.meta import ApiObject
 from scheduler.cache import SchedulerCache
@@ -117,7 +118,7 @@ class Bench:
             listers=self.lister,
             nominator=self.nominations,
             waiting_pods=WaitingPods(),
-            feature_gates=dict(gates or {}),
+            feature_gates=DEFAULT_GATES.as_dict() | dict(gates or {}),
             client=client,
             metrics=metrics or PluginMetrics(),
             report=lambda event, old, new: self.reported.append(event),

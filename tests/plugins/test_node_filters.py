@@ -195,7 +195,8 @@ def test_a_pod_goes_where_the_features_it_needs_are_declared(pod, fits):
 
 
 def test_with_the_gate_off_no_feature_is_needed():
-    assert Bench(NodeDeclaredFeatures, nodes=FEATURE_NODES).pre_filter(restarting()) is SKIP
+    off = {"NodeDeclaredFeatures": False}
+    assert Bench(NodeDeclaredFeatures, nodes=FEATURE_NODES, gates=off).pre_filter(restarting()) is SKIP
 
 
 def test_a_feature_that_a_node_stops_declaring_is_gone():

@@ -45,7 +45,12 @@ def kubeconfig(folder: Path, server: str) -> str:
 @pytest.mark.parametrize(
     ("command", "text", "line"),
     [
-        pytest.param(["run", "--kubeconfig"], "x: [", "kubeconfig FILE: while parsing", id="an unreadable kubeconfig"),
+        pytest.param(
+            ["run", "--kubeconfig"],
+            "x: [",
+            "kubeconfig FILE: line 1, column 5: expected",
+            id="an unreadable kubeconfig",
+        ),
         pytest.param(
             ["run", "--kubeconfig"],
             "- a\n- b\n",

@@ -255,15 +255,12 @@ async def test_of_two_racks_that_hold_the_gang_the_fuller_one_is_taken(api_serve
 async def test_of_two_racks_the_one_that_takes_more_members_is_better_than_the_fuller_one(
     api_server: ApiServer,
 ) -> None:
-    store(
-        api_server,
-        rack("a1", "A", cpu="4"),
-        rack("b1", "B", cpu="4"),
-        pod("other", "2", nodeName="b1"),
-        group(min_count=2, topology="example.com/rack"),
-    )
+    store(api_server, rack("a1", "A", cpu="4"), rack("b1", "B", cpu="4"), pod("other", "2", nodeName="b1"))
     async with podium(api_server, effective(TOPOLOGY)):
         store(api_server, *(pod(f"p-{i}", of="g", priority=9 - i) for i in range(4)))
+        await asyncio.sleep(SETTLED)
+        # The group comes last, so that all four are known when it may start.
+        store(api_server, group(min_count=2, topology="example.com/rack"))
         await asyncio.sleep(SETTLED)
         assert {node_of(api_server, f"p-{i}") for i in range(4)} == {"a1"}
 

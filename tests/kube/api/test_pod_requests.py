@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from kube.api.core import Condition, ContainerStatus, PodStatus, ResourceRequirements
 from kube.api.pod_requests import (
     host_ports,
-    is_best_effort,
     is_extended_resource,
     is_scalar_resource,
     non_zero_requests,
@@ -210,22 +209,6 @@ def test_non_zero_requests_for_scoring(pod, expected):
 )
 def test_which_resources_are_counted(name, scalar, extended):
     assert (is_scalar_resource(name), is_extended_resource(name)) == (scalar, extended)
-
-
-@pytest.mark.parametrize(
-    ("pod", "best_effort"),
-    [
-        pytest.param(make_pod("p"), True, id="nothing set"),
-        pytest.param(make_pod("p", cpu="0"), True, id="zero is nothing"),
-        pytest.param(make_pod("p", requests={"example.com/gpu": "1"}), True, id="devices do not count"),
-        pytest.param(make_pod("p", cpu="1m"), False, id="a request"),
-        pytest.param(make_pod("p", limits={"memory": "1"}), False, id="a limit"),
-        pytest.param(make_pod("p", init_containers=[sized("1m")]), False, id="in an init container"),
-        pytest.param(make_pod("p", resources=ResourceRequirements(requests={"cpu": "1"})), False, id="at pod level"),
-    ],
-)
-def test_best_effort(pod, best_effort):
-    assert is_best_effort(pod) is best_effort
 
 
 def test_host_ports_of_containers_and_sidecars():

@@ -128,7 +128,7 @@ async def test_what_is_wrong_with_a_kubeconfig_is_said_in_one_line_with_its_name
     [
         pytest.param(None, "no such file", id="no file"),
         pytest.param("just text", "expected a mapping", id="a text"),
-        pytest.param("a: [", "while parsing", id="broken YAML"),
+        pytest.param("a: [", "line 1, column 5: expected", id="broken YAML"),
         pytest.param("", "expected a mapping", id="an empty file"),
     ],
 )

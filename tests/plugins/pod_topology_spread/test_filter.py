@@ -1,5 +1,6 @@
 """PodTopologySpread's hard constraints, by example: which node refuses a pod, with which code, and why."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,12 +16,12 @@ from tests.plugins.random_clusters import EVICTED
 APP = {"app": "s"}
 
 
-def zones(*pods: Pod, **counts: int) -> Bench:
+def zones(*pods: Pod, gates: Mapping[str, bool] | None = None, **counts: int) -> Bench:
     """Node a in zone a and so on, with so many pods of the app each; c has none unless named."""
     counts = {"a": 0, "b": 0, "c": 0} | counts
     running = [make_pod(f"{z}{i}", labels=APP, node_name=z) for z, n in counts.items() for i in range(n)]
     nodes = [make_node(zone, zone=zone) for zone in counts]
-    return Bench(PodTopologySpread, nodes=nodes, pods=[*running, *pods])
+    return Bench(PodTopologySpread, nodes=nodes, pods=[*running, *pods], gates=gates)
 
 
 def new(*constraints: Any, **fields: Any) -> Pod:
@@ -130,6 +131,14 @@ def test_match_label_keys(labels: dict[str, str], fits: set[str]) -> None:
     cluster = zones(*running, make_pod("new1", labels=APP | {"hash": "v2"}, node_name="b"))
 
     assert cluster.fits(new(spread(ZONE, APP, match_label_keys=("hash",)), labels=labels)) == fits
+
+
+def test_match_label_keys_are_not_looked_at_with_their_gate_off() -> None:
+    running = [make_pod(f"old{i}", labels=APP | {"hash": "v1"}, node_name="a") for i in range(2)]
+    cluster = zones(*running, gates={"MatchLabelKeysInPodTopologySpread": False})
+
+    pod = new(spread(ZONE, APP, match_label_keys=("hash",)), labels=APP | {"hash": "v2"})
+    assert cluster.fits(pod) == {"b", "c"}
 
 
 def test_keys_that_the_api_server_merged_into_the_selector_change_nothing() -> None:
