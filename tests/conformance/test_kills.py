@@ -151,7 +151,8 @@ async def test_the_leader_of_two_replicas_is_killed_and_the_other_takes_over(
         first_bind = time.monotonic() - killed_at
         times = f"lease taken after {taken_over:.1f} s, next bind after {first_bind:.1f} s"
         figures.add(f"leader killed at {before} of 800 binds: {times}")
-        assert taken_over <= LEASE_SECONDS + LOOK_SECONDS + 2.0, "lease, retry, and what two busy cores add"
+        # A candidate may see the last renewal one look late, and the lease's end another.
+        assert taken_over <= LEASE_SECONDS + 2 * LOOK_SECONDS + 2.0, "lease, looks, and what two busy cores add"
         await witness.has_seen(800)
         await assert_each_is_bound_once(api, pods, witness, names)
         await settled(other)
