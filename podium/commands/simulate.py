@@ -76,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
         return fail(problem, problem.exit_code)
     for warning in objects.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    if objects.ignored:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(objects.ignored.items()))
+        print(f"not looked at: {kinds}", file=sys.stderr)
     with ExitStack() as open_:
         question = _Question(args, configuration, objects, pods, open_)
         if args.how_many:

@@ -214,3 +214,14 @@ async def test_explain_asks_extenders(cluster: str, tmp_path: Path, capsys: pyte
         )
         best = (await explained(pod("small", cpu="100m")))["scores"][0]
         assert (best["node"], best["plugins"][f"extender {server.url}"]) == ("n1", 500)
+
+
+def test_what_nobody_looks_at_is_said_so_that_a_kind_spelt_wrong_is_seen(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {"apiVersion": "apps/v1", "kind": "Deploymnt", "metadata": {"name": "web"}}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    assert main(["simulate", "-f", cluster, write(tmp_path / "more.yaml", wrong, settings, pod("c"))]) == 0
+    assert capsys.readouterr().err == "not looked at: 1 ConfigMap (v1), 1 Deploymnt (apps/v1)\n"
+    asked(capsys, "-f", cluster)
+    assert capsys.readouterr().err == ""
