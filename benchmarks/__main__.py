@@ -26,7 +26,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What scheduling costs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add(commands, "engine", "scheduling cycles in this process, no API server", _engine, label="medium")
+    engine = _add(commands, "engine", "scheduling cycles in this process, no API server", _engine, label="medium")
+    engine.add_argument("--rounds", type=int, default=1, help="the best of so many (default: 1)")
     compare = _add(commands, "compare", "podium and a peer in turn on the same API server", _compare, label="short")
     compare.add_argument("--server", default="embedded", help="embedded, real, or a kubeconfig (default: embedded)")
     compare.add_argument(
@@ -71,7 +72,7 @@ def _write(args: argparse.Namespace, kind: str, results: Any) -> None:
 def _engine(args: argparse.Namespace) -> int:
     from benchmarks.commands import run_engine
 
-    _write(args, "engine", run_engine(args.label, args.only, args.without))
+    _write(args, "engine", run_engine(args.label, args.only, args.without, args.rounds))
     return 0
 
 
