@@ -41,7 +41,7 @@ class Feasibility:
     error: Status | None = None
 
     def rows(self) -> Codes:
-        """The feasible rows."""
+        """The feasible rows, in order; shared where all are, so nobody writes to them."""
         if np.count_nonzero(self.mask) == len(self.mask):
             return self.nodes.snapshot.every_row()
         rows: Codes = self.mask.nonzero()[0]

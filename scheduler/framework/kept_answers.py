@@ -9,6 +9,7 @@ Owner: the framework of a profile. It asks nobody whose answers may depend on an
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from scheduler.framework import shape_fill
@@ -64,9 +65,9 @@ class KeptAnswers:
 
     def empty(self) -> KeptAnswers:
         """The same plugins with nothing kept."""
-        weighted = [*self._family_scores, *self._shape_scores, *self._asked_scores]
-        filters = [*self._family_filters, *self._shape_filters, *self._asked_filters]
-        return KeptAnswers(self._snapshot, self._pre_filters, filters, self._asked_pre_scores, weighted)
+        other = copy.copy(self)
+        other.shapes, other.families = ShapeCache(), ShapeCache()
+        return other
 
     # --- PreFilter ----------------------------------------------------------------------------------------
 

@@ -58,9 +58,9 @@ class ShapeEntry:
     version: int
     #: the PreFilter plugins that matter for the shape, in order, each with its kept answer or ASK
     pre_filters: list[tuple[PreFilterPlugin, PreFilterResult | Status | Ask]] = field(default_factory=list)
-    #: what PreFilter of NODE and ROW plugins wrote
+    #: what PreFilter and PreScore of NODE and ROW plugins wrote
     data: dict[str, Any] = field(default_factory=dict)
-    #: plugins whose PreFilter skips, whatever the cluster
+    #: plugins that are not asked for the shape: kept answers that skip, and those that are quiet
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     #: plugins that have nothing to say while these versions stay

@@ -45,6 +45,7 @@ class InFlight:
 
     def start(self, uid: str) -> None:
         """The pod was popped."""
+        self._since.pop(uid, None)  # a number that is replaced would keep its old place in the order
         self._since[uid] = self._base + len(self._events)
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
